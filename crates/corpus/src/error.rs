@@ -1,0 +1,362 @@
+//! Everything that can be wrong with a file of captions or ratings.
+//!
+//! A message stands on its own: it names the file, the place in it, what was expected and what was found. Text that
+//! comes from the file is quoted, escaped and cut, so a hostile file cannot flood or steer a terminal.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where in a file something stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The line, from 1.
+    pub line: u64,
+    /// The entry of a JSON list, from 1. JSON files often hold thousands of entries on one line.
+    pub entry: Option<u64>,
+}
+
+impl Place {
+    pub(crate) fn line(line: u64) -> Self {
+        Self { line, entry: None }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.entry {
+            Some(entry) => write!(f, "line {}, entry {entry} of the list", self.line),
+            None => write!(f, "line {}", self.line),
+        }
+    }
+}
+
+/// What the JSON reader objects to, without its own idea of the position: in JSON Lines it counts from the line's
+/// start and would always say "line 1".
+#[derive(Debug)]
+pub struct JsonError(serde_json::Error);
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let full = self.0.to_string();
+        let position = format!(" at line {} column {}", self.0.line(), self.0.column());
+        f.write_str(full.strip_suffix(&position).unwrap_or(&full))
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+/// Why captions or ratings could not be read.
+///
+/// Every variant means that the file as a whole is refused: a data set with rows left out would change results
+/// without a word.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be opened. The message of the source names the path.
+    #[error(transparent)]
+    Open(io::Error),
+
+    /// Reading failed on the way.
+    #[error("{}: reading failed", path.display())]
+    Read {
+        /// The file.
+        path: Arc<Path>,
+        /// What the system says.
+        source: io::Error,
+    },
+
+    /// The file is larger than any caption file should be.
+    #[error("{}: more than {limit} bytes; split the file", path.display())]
+    TooLarge {
+        /// The file.
+        path: Arc<Path>,
+        /// The bound, in bytes.
+        limit: u64,
+    },
+
+    /// One line, row or entry is longer than any caption should be.
+    #[error("{}: line {line}: one record of more than {limit} bytes; is this a caption file?", path.display())]
+    RecordTooLong {
+        /// The file.
+        path: Arc<Path>,
+        /// The line at which the bound was passed.
+        line: u64,
+        /// The bound, in bytes.
+        limit: u64,
+    },
+
+    /// The file holds more captions than can be kept in memory.
+    #[error("{}: more than {limit} captions; split the file", path.display())]
+    TooManyCaptions {
+        /// The file.
+        path: Arc<Path>,
+        /// The bound.
+        limit: usize,
+    },
+
+    /// A NUL byte: the file is not text.
+    #[error("{}: line {line}: a NUL byte; this is a binary file, or text that is not UTF-8", path.display())]
+    Binary {
+        /// The file.
+        path: Arc<Path>,
+        /// The line of the byte.
+        line: u64,
+    },
+
+    /// Bytes that are not UTF-8.
+    #[error("{}: line {line}: not valid UTF-8; save the file as UTF-8", path.display())]
+    InvalidUtf8 {
+        /// The file.
+        path: Arc<Path>,
+        /// The line of the first bad byte.
+        line: u64,
+    },
+
+    /// A quoted field that the file ends in.
+    #[error("{}: line {line}: a quote opens in this row and never closes", path.display())]
+    UnclosedQuote {
+        /// The file.
+        path: Arc<Path>,
+        /// The line at which the row begins.
+        line: u64,
+    },
+
+    /// A row with more or fewer fields than the header.
+    #[error("{}: line {line}: {got} fields, expected {expected} as in the header", path.display())]
+    Ragged {
+        /// The file.
+        path: Arc<Path>,
+        /// The line at which the row begins.
+        line: u64,
+        /// The number of columns in the header.
+        expected: usize,
+        /// The number of fields in the row.
+        got: usize,
+    },
+
+    /// JSON that is malformed, or of another shape than the format has.
+    #[error("{}: line {line}, column {column}: not the JSON that was expected", path.display())]
+    Json {
+        /// The file.
+        path: Arc<Path>,
+        /// The line, from 1.
+        line: u64,
+        /// The byte within the line, from 1; 0 if the text ends before the line.
+        column: u64,
+        /// What is wrong there.
+        source: JsonError,
+    },
+
+    /// A column (or JSON field) that the format needs is not there.
+    #[error("{}: {place}: no column {}; the columns are {}", path.display(), quoted(column), listed(found))]
+    MissingColumn {
+        /// The file.
+        path: Arc<Path>,
+        /// The header, or the JSON object.
+        place: Place,
+        /// The column that was looked for.
+        column: String,
+        /// The columns that are there.
+        found: Vec<String>,
+    },
+
+    /// Two columns bear the name that is wanted.
+    #[error("{}: two columns are called {}; rename one of them", path.display(), quoted(column))]
+    AmbiguousColumn {
+        /// The file.
+        path: Arc<Path>,
+        /// The name.
+        column: String,
+    },
+
+    /// A table of no known data set, and no column was named.
+    #[error(
+        "{}: cannot tell which column holds the captions: name one with --caption-column; the columns are {}",
+        path.display(),
+        listed(found)
+    )]
+    UnknownColumns {
+        /// The file.
+        path: Arc<Path>,
+        /// The columns that are there.
+        found: Vec<String>,
+    },
+
+    /// A JSON field that holds something else than its column should.
+    #[error("{}: {place}: {} is {got}, expected {expected}", path.display(), quoted(column))]
+    WrongType {
+        /// The file.
+        path: Arc<Path>,
+        /// The JSON object.
+        place: Place,
+        /// The field.
+        column: String,
+        /// What it should hold.
+        expected: &'static str,
+        /// What it holds.
+        got: &'static str,
+    },
+
+    /// An empty caption, or an empty id.
+    #[error("{}: {place}: {} is empty", path.display(), quoted(column))]
+    Empty {
+        /// The file.
+        path: Arc<Path>,
+        /// The row or entry.
+        place: Place,
+        /// The column.
+        column: String,
+    },
+
+    /// A clip that a format with one row per clip names twice.
+    #[error("{}: line {second}: clip {} already stands at line {first}", path.display(), quoted(id))]
+    DuplicateClip {
+        /// The file.
+        path: Arc<Path>,
+        /// The clip.
+        id: String,
+        /// The line of its first row.
+        first: u64,
+        /// The line of its second row.
+        second: u64,
+    },
+
+    /// Two merged sets hold the same clip of the same file.
+    #[error("clip {} of {} is given twice", quoted(id), path.display())]
+    MergedTwice {
+        /// The second file.
+        path: Arc<Path>,
+        /// The clip.
+        id: String,
+    },
+
+    /// Nothing to read, or a header only.
+    #[error("{}: no captions", path.display())]
+    NoCaptions {
+        /// The file.
+        path: Arc<Path>,
+    },
+
+    /// Nothing to read, or a header only.
+    #[error("{}: no ratings", path.display())]
+    NoRatings {
+        /// The file.
+        path: Arc<Path>,
+    },
+
+    /// A rating that is no number from 0 to 100.
+    #[error("{}: line {line}: rating {}, expected a number from 0 to 100", path.display(), quoted(got))]
+    Rating {
+        /// The file.
+        path: Arc<Path>,
+        /// The line.
+        line: u64,
+        /// The field as it stands in the file.
+        got: String,
+    },
+
+    /// A format name that is not known.
+    #[error(
+        "{} is no caption format: use auto, clotho, audiocaps, wavcaps or text (for a table of your own, name its \
+         caption column with --caption-column)",
+        quoted(got)
+    )]
+    UnknownFormat {
+        /// The name.
+        got: String,
+    },
+}
+
+impl Error {
+    /// Readers of other crates hand our own errors back wrapped as I/O errors; this takes them out again.
+    pub(crate) fn from_io(path: &Arc<Path>, error: io::Error) -> Self {
+        error.downcast::<Self>().unwrap_or_else(|source| Self::Read {
+            path: Arc::clone(path),
+            source,
+        })
+    }
+
+    /// The CSV parser is given checked text and told to take rows of any length, so what it reports is a failure to
+    /// read.
+    pub(crate) fn from_csv(path: &Arc<Path>, error: csv::Error) -> Self {
+        if !error.is_io_error() {
+            return Self::Read {
+                path: Arc::clone(path),
+                source: error.into(),
+            };
+        }
+        match error.into_kind() {
+            csv::ErrorKind::Io(error) => Self::from_io(path, error),
+            other => Self::Read {
+                path: Arc::clone(path),
+                source: io::Error::other(format!("{other:?}")),
+            },
+        }
+    }
+
+    /// `lines_before`: the lines of the file before the first that the JSON reader was given.
+    pub(crate) fn from_json(path: &Arc<Path>, lines_before: u64, error: serde_json::Error) -> Self {
+        if error.is_io() {
+            return Self::from_io(path, error.into());
+        }
+        Self::Json {
+            path: Arc::clone(path),
+            line: lines_before + error.line() as u64,
+            column: error.column() as u64,
+            source: JsonError(error),
+        }
+    }
+}
+
+/// Longer text from a file is cut in messages.
+const SHOWN_CHARS: usize = 60;
+/// Further names are counted in messages, not listed.
+const SHOWN_NAMES: usize = 20;
+
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{:?}...", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(SHOWN_NAMES).map(|name| quoted(name)).collect();
+    match names.len().saturating_sub(SHOWN_NAMES) {
+        0 if names.is_empty() => "none".to_owned(),
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_a_file_is_escaped_and_cut() {
+        assert_eq!(quoted("a\u{1b}[2J"), r#""a\u{1b}[2J""#);
+        assert_eq!(quoted(&"é".repeat(61)), format!("\"{}\"...", "é".repeat(60)));
+        assert_eq!(quoted(&"é".repeat(60)), format!("\"{}\"", "é".repeat(60)));
+    }
+
+    #[test]
+    fn long_lists_of_names_are_counted() {
+        let names: Vec<String> = (0..22).map(|n| n.to_string()).collect();
+        assert!(
+            listed(&names).ends_with(r#""19" and 2 more"#),
+            "{}",
+            listed(&names)
+        );
+        assert_eq!(listed(&names[..2]), r#""0", "1""#);
+        assert_eq!(listed(&[]), "none");
+    }
+
+    #[test]
+    fn a_json_error_does_not_repeat_its_position() {
+        let error = serde_json::from_str::<u8>("x").unwrap_err();
+        assert_eq!(JsonError(error).to_string(), "expected value");
+    }
+}

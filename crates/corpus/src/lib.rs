@@ -1,0 +1,40 @@
+//! Data sets on disk to clips and captions.
+//!
+//! What comes in: caption files as the data sets publish them (Clotho's and AudioCaps' CSV, WavCaps' JSON),
+//! tables of one's own (CSV, TSV, JSON Lines) or plain text, one caption a line; and Clotho's crowd ratings.
+//! What goes out: a [`CaptionSet`], or a list of [`Rating`]s, in the order of the file.
+//!
+//! What is refused, always with the file's name and, where there is one, the line: bytes that are not UTF-8 text,
+//! rows of the wrong length, quotes that never close, empty captions, columns that are not there, files without
+//! captions, and files over a stated bound ([`MAX_FILE_BYTES`], [`MAX_RECORD_BYTES`], [`MAX_CAPTIONS`]). Files are
+//! read as a stream and no input makes a reader panic.
+//!
+//! ```
+//! use std::path::Path;
+//! use hark_corpus::{CaptionSet, Format};
+//!
+//! let file = "file_name,caption_1,caption_2\nrain.wav,Rain falls,Water drips on a roof\n";
+//! let set = CaptionSet::read_from(file.as_bytes(), Path::new("captions.csv"), &Format::Auto)?;
+//! assert_eq!(set.clips, ["rain.wav"]);
+//! assert_eq!(set.texts(), ["Rain falls", "Water drips on a roof"]);
+//! # Ok::<(), hark_corpus::Error>(())
+//! ```
+
+mod audiocaps;
+mod captions;
+mod clotho;
+mod delimited;
+mod error;
+mod format;
+mod input;
+mod json;
+mod ratings;
+mod table;
+mod text;
+mod wavcaps;
+
+pub use captions::{Caption, CaptionSet};
+pub use error::{Error, JsonError, Place};
+pub use format::Format;
+pub use input::{MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTES};
+pub use ratings::{Rating, read_ratings, read_ratings_from};

@@ -1,0 +1,89 @@
+//! Tables of one's own: CSV, TSV or JSON Lines, with the columns to read named by the caller.
+//!
+//! In: one or several caption columns and, if there is one, the column of the clip's id. Rows with the same id are
+//! captions of the same clip. Without an id column each row is its own clip, whose id is the number of the row, from
+//! 1, header and blank lines not counted. In JSON Lines a caption may be text or a list of text, an id text or a
+//! whole number. Refused: a row without one of the columns, or with an empty one.
+
+use std::sync::Arc;
+
+use crate::Error;
+use crate::captions::Filling;
+use crate::delimited::Rows;
+use crate::error::Place;
+use crate::input::Input;
+use crate::json::{Fields, Object};
+
+pub(crate) fn read_rows(
+    mut rows: Rows<'_>,
+    captions: &[String],
+    id: Option<&str>,
+    set: &mut Filling,
+) -> Result<(), Error> {
+    if captions.is_empty() {
+        return Err(Error::UnknownColumns {
+            path: Arc::clone(rows.path()),
+            found: rows.columns().to_vec(),
+        });
+    }
+    let columns = captions
+        .iter()
+        .map(|name| rows.column(name))
+        .collect::<Result<Vec<_>, _>>()?;
+    let id = id
+        .map(|name| rows.column(name).map(|column| (column, name)))
+        .transpose()?;
+    let mut number = 0;
+    while let Some(row) = rows.next()? {
+        number += 1;
+        let clip = match id {
+            Some((column, name)) => set.clip(row.get(column), row.place(), name)?,
+            None => set.numbered_clip(number),
+        };
+        for (&column, name) in columns.iter().zip(captions) {
+            set.caption(clip, row.get(column), row.place(), name)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn read_json_lines(
+    mut input: Input<'_>,
+    captions: &[String],
+    id: Option<&str>,
+    set: &mut Filling,
+) -> Result<(), Error> {
+    let path = Arc::clone(input.path());
+    let mut text = String::new();
+    let mut number = 0;
+    while let Some(line) = input.next_line(&mut text)? {
+        if text.trim().is_empty() {
+            continue;
+        }
+        number += 1;
+        let fields: Fields =
+            serde_json::from_str(&text).map_err(|error| Error::from_json(&path, line - 1, error))?;
+        if captions.is_empty() {
+            return Err(Error::UnknownColumns {
+                path,
+                found: fields.into_keys().collect(),
+            });
+        }
+        let place = Place::line(line);
+        let object = Object {
+            fields: &fields,
+            path: &path,
+            place,
+        };
+        let clip = match id {
+            Some(name) => set.clip(object.id(name)?, place, name)?,
+            None => set.numbered_clip(number),
+        };
+        for name in captions {
+            for caption in object.captions(name)? {
+                set.caption(clip, caption, place, name)?;
+            }
+        }
+    }
+    Ok(())
+}

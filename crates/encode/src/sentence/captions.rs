@@ -1,0 +1,179 @@
+//! Captions to vectors through the cache: what a command uses.
+//!
+//! The model is loaded when the first caption is not in the cache, and not at all where every caption is.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::{SentenceEncoder, SentenceFolder};
+use crate::cache::EmbeddingCache;
+use crate::{Error, Progress};
+
+/// Vectors are written to the cache this many at a time: what a kill can cost.
+const FLUSH: usize = 128;
+
+/// A sentence encoder behind the embedding cache.
+#[derive(Debug)]
+pub struct CaptionEncoder {
+    folder: SentenceFolder,
+    threads: usize,
+    cache: Option<EmbeddingCache>,
+    encoder: Option<SentenceEncoder>,
+}
+
+/// What [`CaptionEncoder::embed`] gives.
+#[derive(Debug)]
+pub struct Embedded {
+    /// `[captions, dim]`, in the captions' order, each row of length 1.
+    pub vectors: Vec<f32>,
+    /// Length of a row.
+    pub dim: usize,
+    /// How many different captions the model had to compute; the rest were in the cache.
+    pub computed: usize,
+    /// How many of these were longer than the model reads, so that their ends were left out.
+    pub cut: usize,
+    /// Why computed vectors could not be stored, if they could not; the vectors themselves are whole.
+    pub not_cached: Option<Error>,
+}
+
+impl CaptionEncoder {
+    /// A model folder, and the directory of the cache if there is to be one.
+    ///
+    /// # Errors
+    /// If the folder or the cache file cannot be used.
+    pub fn open(folder: SentenceFolder, cache: Option<&Path>, threads: usize) -> Result<Self, Error> {
+        let cache = match cache {
+            Some(directory) => Some(EmbeddingCache::open(
+                directory,
+                &folder.fingerprint()?,
+                folder.dim(),
+            )?),
+            None => None,
+        };
+        Ok(Self {
+            folder,
+            threads,
+            cache,
+            encoder: None,
+        })
+    }
+
+    /// The model folder.
+    pub fn folder(&self) -> &SentenceFolder {
+        &self.folder
+    }
+
+    /// Vectors of all captions. Each different caption is computed once, and stored as soon as some are done.
+    ///
+    /// # Errors
+    /// If the model cannot be loaded or run, the cache cannot be read, or `progress` asks to stop: what was computed
+    /// by then is in the cache. A cache that cannot be *written* is no error, see [`Embedded::not_cached`].
+    pub fn embed(&mut self, captions: &[&str], progress: Progress<'_>) -> Result<Embedded, Error> {
+        let dim = self.folder.dim();
+        let mut vectors = vec![0.0; captions.len() * dim];
+        // Each different caption, and all places where it stands.
+        let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (place, caption) in captions.iter().enumerate() {
+            places.entry(caption.trim()).or_default().push(place);
+        }
+        let mut missing: Vec<&str> = Vec::new();
+        let mut done = 0;
+        let mut vector = vec![0.0; dim];
+        for (&caption, at) in &places {
+            let found = match &mut self.cache {
+                Some(cache) => cache.get(caption, &mut vector)?,
+                None => false,
+            };
+            if found {
+                fill(&mut vectors, &vector, at);
+                done += at.len();
+            } else {
+                missing.push(caption);
+            }
+        }
+        // A hash map's order differs from run to run; the batches, and so the cache's bytes, must not.
+        missing.sort_unstable();
+        let mut result = Embedded {
+            vectors,
+            dim,
+            computed: missing.len(),
+            cut: 0,
+            not_cached: None,
+        };
+        go_on(progress, done, captions.len())?;
+        if missing.is_empty() {
+            return Ok(result);
+        }
+
+        let encoder = match &mut self.encoder {
+            Some(encoder) => encoder,
+            none => none.insert(SentenceEncoder::load(&self.folder, self.threads)?),
+        };
+        let mut store = Store {
+            cache: self.cache.as_mut(),
+            captions: Vec::new(),
+            vectors: Vec::new(),
+            failed: None,
+        };
+        let outcome = encoder.embed_batches(&missing, &mut |batch| {
+            result.cut += batch.cut;
+            for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(dim)) {
+                let at = &places[missing[nth]];
+                fill(&mut result.vectors, vector, at);
+                done += at.len();
+                store.add(missing[nth], vector);
+            }
+            go_on(progress, done, captions.len())
+        });
+        store.flush();
+        result.not_cached = store.failed;
+        outcome?;
+        Ok(result)
+    }
+}
+
+/// Vectors on their way into the cache.
+struct Store<'a> {
+    cache: Option<&'a mut EmbeddingCache>,
+    captions: Vec<&'a str>,
+    vectors: Vec<f32>,
+    failed: Option<Error>,
+}
+
+impl<'a> Store<'a> {
+    fn add(&mut self, caption: &'a str, vector: &[f32]) {
+        if self.cache.is_some() {
+            self.captions.push(caption);
+            self.vectors.extend_from_slice(vector);
+            if self.captions.len() >= FLUSH {
+                self.flush();
+            }
+        }
+    }
+
+    /// Writes what has gathered; after a failure nothing more is tried.
+    fn flush(&mut self) {
+        if let Some(cache) = self.cache.as_mut().filter(|_| !self.captions.is_empty()) {
+            if let Err(error) = cache.append(&self.captions, &self.vectors) {
+                self.failed = Some(error);
+                self.cache = None;
+            }
+            self.captions.clear();
+            self.vectors.clear();
+        }
+    }
+}
+
+fn fill(vectors: &mut [f32], vector: &[f32], places: &[usize]) {
+    for &place in places {
+        vectors[place * vector.len()..][..vector.len()].copy_from_slice(vector);
+    }
+}
+
+fn go_on(progress: Progress<'_>, done: usize, total: usize) -> Result<(), Error> {
+    match progress(done, total) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Error::Cancelled),
+    }
+}

@@ -1,0 +1,167 @@
+//! Arguments that several commands share: which captions, which model.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use hark_corpus::{CaptionSet, Format};
+use hark_encode::sentence::{CaptionEncoder, SentenceFolder};
+use hark_rank::Vectors;
+
+use crate::home::Home;
+use crate::{models, output, progress};
+
+/// Caption files and how to read them.
+#[derive(Debug, Args)]
+pub struct CaptionArgs {
+    /// A file of captions: Clotho CSV, AudioCaps CSV, WavCaps JSON, plain text, any CSV, TSV or JSON Lines; `-` is stdin. May be given several times
+    #[arg(long = "captions", value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub columns: ColumnArgs,
+}
+
+/// How to read a caption file.
+#[derive(Debug, Args)]
+pub struct ColumnArgs {
+    /// The form of the files, where it cannot be told from their first line [auto, clotho, audiocaps, wavcaps, text]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        conflicts_with = "caption_column",
+        hide_default_value = true
+    )]
+    pub format: Format,
+    /// The column (CSV, TSV) or key (JSON Lines) that holds the caption; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub caption_column: Vec<String>,
+    /// The column or key that names the clip (or image); without it each row is a clip of its own
+    #[arg(long, value_name = "NAME", requires = "caption_column")]
+    pub id_column: Option<String>,
+}
+
+impl ColumnArgs {
+    fn format(&self) -> Format {
+        if self.caption_column.is_empty() {
+            self.format.clone()
+        } else {
+            Format::Table {
+                captions: self.caption_column.clone(),
+                id: self.id_column.clone(),
+            }
+        }
+    }
+
+    /// Reads one file; `-` is stdin.
+    pub fn read(&self, path: &Path) -> Result<CaptionSet> {
+        if path == Path::new("-") {
+            return Ok(CaptionSet::read_from(
+                std::io::stdin().lock(),
+                Path::new("stdin"),
+                &self.format(),
+            )?);
+        }
+        Ok(CaptionSet::read(path, &self.format())?)
+    }
+}
+
+impl CaptionArgs {
+    /// Reads each file as a set of its own.
+    pub fn read_each(&self) -> Result<Vec<CaptionSet>> {
+        self.files.iter().map(|path| self.columns.read(path)).collect()
+    }
+
+    /// Reads all files as one set.
+    pub fn read(&self) -> Result<CaptionSet> {
+        Ok(CaptionSet::merge(self.read_each()?)?)
+    }
+}
+
+/// The sentence encoder and how it runs.
+#[derive(Debug, Args)]
+pub struct ModelArgs {
+    /// The sentence encoder: a name of `hark models list`, or a Sentence-Transformers folder
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_MODEL)]
+    pub model: String,
+    /// Do not look for vectors of earlier runs, and store none
+    #[arg(long)]
+    pub no_cache: bool,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
+}
+
+const DEFAULT_MODEL: &str = "all-mpnet-base-v2";
+
+/// How many threads.
+#[derive(Debug, Args)]
+pub struct ThreadArgs {
+    /// Threads to compute with [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+}
+
+impl ThreadArgs {
+    /// The number that was asked for, or of the machine's cores.
+    pub fn count(&self) -> NonZeroUsize {
+        self.threads
+            .or_else(|| std::thread::available_parallelism().ok())
+            .unwrap_or(NonZeroUsize::MIN)
+    }
+}
+
+/// Caption vectors, `[captions, dim]`, each of length 1.
+#[derive(Debug)]
+pub struct CaptionVectors {
+    numbers: Vec<f32>,
+    dim: usize,
+}
+
+impl CaptionVectors {
+    /// The vectors as the libraries take them.
+    pub fn view(&self) -> Result<Vectors<'_>> {
+        Ok(Vectors::new(&self.numbers, self.dim)?)
+    }
+}
+
+impl ModelArgs {
+    /// Opens the model; its weights are read only if a caption needs them.
+    pub fn open(&self) -> Result<CaptionEncoder> {
+        let home = Home::find()?;
+        let folder = SentenceFolder::open(&models::find(&home, &self.model)?)?;
+        let cache = (!self.no_cache).then(|| home.embeddings());
+        Ok(CaptionEncoder::open(
+            folder,
+            cache.as_deref(),
+            self.threads.count().get(),
+        )?)
+    }
+
+    /// Vectors of captions, with progress on a terminal and warnings about what was not as it should be.
+    pub fn embed(&self, captions: &[&str]) -> Result<CaptionVectors> {
+        if captions.is_empty() {
+            bail!("no captions");
+        }
+        let mut encoder = self.open()?;
+        let bar = progress::items("embedding captions");
+        let embedded = encoder.embed(captions, &mut |done, total| {
+            progress::show(&bar, done as u64, total as u64)
+        });
+        bar.finish_and_clear();
+        let embedded = embedded?;
+        if embedded.cut > 0 {
+            let (cut, tokens) = (output::count(embedded.cut), encoder.folder().max_tokens());
+            eprintln!(
+                "hark: warning: {cut} captions are longer than the {tokens} tokens that the model reads; their ends do not count"
+            );
+        }
+        if let Some(error) = &embedded.not_cached {
+            eprintln!("hark: warning: the vectors could not be stored for next time: {error}");
+        }
+        Ok(CaptionVectors {
+            numbers: embedded.vectors,
+            dim: embedded.dim,
+        })
+    }
+}

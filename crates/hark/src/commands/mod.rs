@@ -1,0 +1,7 @@
+//! One module per command. A command's arguments are what the user typed; its `run` checks them before any work.
+
+pub mod bench;
+pub mod embed;
+pub mod inputs;
+pub mod models;
+pub mod relevance;

@@ -1,0 +1,243 @@
+//! `hark relevance compute`: the relevances of a data set as a file.
+//!
+//! Dense for small sets (`.npy`, `.safetensors`), written row by row so that memory holds the vectors and a few rows;
+//! the nearest captions alone for large ones (`.npz`, the form of `scipy.sparse.load_npz`).
+
+use std::io::{Seek, Write};
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args as ClapArgs;
+use hark_corpus::CaptionSet;
+use hark_rank::{Vectors, exact};
+use hark_relevance::{RelevanceFunction, similarity};
+use serde_json::json;
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use crate::commands::inputs::{CaptionArgs, ModelArgs};
+use crate::{npy, output, progress};
+
+const EXAMPLES: &str = "Examples:
+  hark relevance compute --captions clotho_captions_evaluation.csv -o relevance.npy
+  hark relevance compute --captions train.csv --top-k 100 -o relevance.npz
+  hark relevance compute --captions coco.jsonl --caption-column caption --id-column image_id -o coco.npz
+
+Rows and columns are the captions in the order of the input. Entry (i, j) is the relevance of caption j's clip to
+caption i. FILE.npy: numpy.load. FILE.safetensors: tensors `relevance` and `clip` (the clip's number for each
+caption). FILE.npz: scipy.sparse.load_npz; each row holds the caption itself and its --top-k nearest others.";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    captions: CaptionArgs,
+    /// The relevance function: logistic, minmax, binary, threshold, steep, with parameters as in threshold:at=0.6
+    #[arg(long, short, value_name = "FUNCTION", default_value = "logistic")]
+    function: RelevanceFunction,
+    /// Write the similarity h itself instead of the relevance
+    #[arg(long, conflicts_with = "function")]
+    similarity: bool,
+    /// Nearest captions kept in each row of a sparse file
+    #[arg(long, value_name = "K", default_value_t = 100)]
+    top_k: usize,
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Where the relevances go: .npy or .safetensors (dense), .npz (sparse)
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+/// Above this many captions a dense file is refused: 20,000 are 1.6 GB.
+const MOST_DENSE: usize = 20_000;
+const BLOCK: usize = 256;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    Npy,
+    Safetensors,
+    Npz,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let form = match args.output.extension().and_then(|extension| extension.to_str()) {
+        Some("npy") => Form::Npy,
+        Some("safetensors") => Form::Safetensors,
+        Some("npz") => Form::Npz,
+        _ => bail!(
+            "{}: the ending must be .npy, .safetensors or .npz",
+            args.output.display()
+        ),
+    };
+    let set = args.captions.read()?;
+    let count = set.captions.len();
+    if form != Form::Npz && count > MOST_DENSE {
+        bail!(
+            "{} captions make a dense file of {:.1} GB; above {} write .npz, which keeps the --top-k nearest",
+            output::count(count),
+            (count * count * 4) as f64 / 1e9,
+            output::count(MOST_DENSE)
+        );
+    }
+    let vectors = args.model.embed(&set.texts())?;
+    let table = Table::new(args, &set, vectors.view()?)?;
+    match form {
+        Form::Npy => output::write_whole(&args.output, |file| {
+            npy::write_header::<f32>(file, &[count, count])?;
+            table.each_row(|row| npy::write_numbers(file, row))
+        })?,
+        Form::Safetensors => output::write_whole(&args.output, |file| table.write_safetensors(file))?,
+        Form::Npz => {
+            let (starts, columns, numbers) = table.nearest(args.top_k)?;
+            output::write_whole(&args.output, |file| {
+                write_csr(file, count, &starts, &columns, &numbers)
+            })?;
+        }
+    }
+    eprintln!(
+        "{}: {} captions of {} clips",
+        args.output.display(),
+        output::count(count),
+        output::count(set.clips.len())
+    );
+    Ok(())
+}
+
+/// What the numbers of the file are made from.
+struct Table<'a> {
+    vectors: Vectors<'a>,
+    clips: Vec<u32>,
+    /// `None` for the similarity itself.
+    function: Option<RelevanceFunction>,
+    args: &'a Args,
+}
+
+impl<'a> Table<'a> {
+    fn new(args: &'a Args, set: &CaptionSet, vectors: Vectors<'a>) -> Result<Self> {
+        let threads = Some(args.model.threads.count());
+        let mut function = args.function;
+        if function.needs_range() {
+            let texts = similarity::same_text(&set.texts());
+            let bar = progress::items("range of similarities");
+            let watch = |p: hark_rank::Progress| progress::show(&bar, p.done, p.total);
+            let range = similarity::similarity_range(vectors, &texts, threads, &watch)?;
+            bar.finish_and_clear();
+            function = function.with_range(f64::from(range.lo), f64::from(range.hi))?;
+            eprintln!("function: {function}");
+        }
+        // Fails here, before any work, for a function that only a training batch can have.
+        function.apply(0.0, false)?;
+        let clips = set.captions.iter().map(|caption| caption.clip as u32).collect();
+        Ok(Self {
+            vectors,
+            clips,
+            function: (!args.similarity).then_some(function),
+            args,
+        })
+    }
+
+    /// The number at row `i`, column `j`, whose similarity is `h`.
+    fn number(&self, i: usize, j: usize, h: f32) -> Result<f32> {
+        let h = if i == j { 1.0 } else { h.clamp(-1.0, 1.0) };
+        match &self.function {
+            None => Ok(h),
+            Some(function) => Ok(function.apply(f64::from(h), self.clips[i] == self.clips[j])? as f32),
+        }
+    }
+
+    fn each_row(&self, mut write: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
+        let (rows, dim) = (self.vectors.rows(), self.vectors.dim());
+        let bar = progress::items("relevance rows");
+        for (nth, block) in self.vectors.as_slice().chunks(BLOCK * dim).enumerate() {
+            let mut numbers = exact::products(Vectors::new(block, dim)?, self.vectors)?;
+            for (row, numbers) in numbers.chunks_exact_mut(rows).enumerate() {
+                for (j, number) in numbers.iter_mut().enumerate() {
+                    *number = self.number(nth * BLOCK + row, j, *number)?;
+                }
+                write(numbers)?;
+            }
+            let _ = progress::show(&bar, ((nth + 1) * BLOCK).min(rows) as u64, rows as u64);
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// The header of a safetensors file is its length and a JSON object; the numbers follow in the order it gives.
+    fn write_safetensors(&self, file: &mut impl Write) -> Result<()> {
+        let rows = self.vectors.rows();
+        let split = rows * rows * 4;
+        let name = if self.function.is_some() {
+            "relevance"
+        } else {
+            "similarity"
+        };
+        let function = self
+            .function
+            .map_or_else(|| "similarity".to_owned(), |function| function.to_string());
+        let header = json!({
+            "__metadata__": {"hark_format": "1", "function": function, "model": self.args.model.model},
+            name: {"dtype": "F32", "shape": [rows, rows], "data_offsets": [0, split]},
+            "clip": {"dtype": "U32", "shape": [rows], "data_offsets": [split, split + rows * 4]},
+        });
+        let mut header = header.to_string().into_bytes();
+        header.resize(header.len().next_multiple_of(8), b' ');
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(&header)?;
+        self.each_row(|row| npy::write_numbers(file, row))?;
+        npy::write_numbers(file, &self.clips)
+    }
+
+    /// Compressed rows: where each begins, its columns in ascending order, its numbers.
+    fn nearest(&self, k: usize) -> Result<(Vec<i64>, Vec<i32>, Vec<f32>)> {
+        let bar = progress::items("nearest captions");
+        let options = exact::Options {
+            groups: None,
+            threads: Some(self.args.model.threads.count()),
+        };
+        let watch = |p: hark_rank::Progress| progress::show(&bar, p.done, p.total);
+        let found = exact::neighbours(self.vectors, k, options, &watch)?;
+        bar.finish_and_clear();
+        let (mut starts, mut columns, mut numbers) = (vec![0], Vec::new(), Vec::new());
+        for (i, (ids, scores)) in found.iter().enumerate() {
+            let mut row = vec![(i as i32, self.number(i, i, 1.0)?)];
+            for (&j, &h) in ids.iter().zip(scores) {
+                row.push((j as i32, self.number(i, j as usize, h)?));
+            }
+            row.sort_unstable_by_key(|&(column, _)| column);
+            columns.extend(row.iter().map(|&(column, _)| column));
+            numbers.extend(row.iter().map(|&(_, number)| number));
+            starts.push(columns.len() as i64);
+        }
+        Ok((starts, columns, numbers))
+    }
+}
+
+/// The members that `scipy.sparse.save_npz` writes.
+fn write_csr(
+    file: &mut (impl Write + Seek),
+    rows: usize,
+    starts: &[i64],
+    columns: &[i32],
+    numbers: &[f32],
+) -> Result<()> {
+    let mut archive = ZipWriter::new(file);
+    archive.start_file("format.npy", SimpleFileOptions::default())?;
+    npy::write(&mut archive, &[], &[Csr])?;
+    npy::write_member(&mut archive, "shape", &[2], &[rows as i64, rows as i64])?;
+    npy::write_member(&mut archive, "indptr", &[starts.len()], starts)?;
+    npy::write_member(&mut archive, "indices", &[columns.len()], columns)?;
+    npy::write_member(&mut archive, "data", &[numbers.len()], numbers)?;
+    archive.finish()?;
+    Ok(())
+}
+
+/// NumPy's type of the three bytes that say `csr`.
+#[derive(Clone, Copy)]
+struct Csr;
+
+impl npy::Number for Csr {
+    const DTYPE: &'static str = "|S3";
+    fn append(self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(b"csr");
+    }
+}

@@ -1,0 +1,35 @@
+//! `hark relevance`: from captions to graded relevance, and from ratings to the function between them.
+
+mod agree;
+mod compute;
+mod fit;
+mod neighbours;
+mod rated;
+mod similarity;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// How alike the first caption is to the others
+    Similarity(similarity::Args),
+    /// Relevance between all captions of a data set, as a file
+    Compute(compute::Args),
+    /// Fit the logistic function to human ratings by beta regression
+    Fit(fit::Args),
+    /// How well similarity and relevance agree with human ratings
+    Agree(agree::Args),
+    /// Which captions of different clips say the same thing
+    Neighbours(neighbours::Args),
+}
+
+pub fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Similarity(args) => similarity::run(&args),
+        Command::Compute(args) => compute::run(&args),
+        Command::Fit(args) => fit::run(&args),
+        Command::Agree(args) => agree::run(&args),
+        Command::Neighbours(args) => neighbours::run(&args),
+    }
+}

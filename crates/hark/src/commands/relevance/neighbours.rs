@@ -1,0 +1,185 @@
+//! `hark relevance neighbours`: captions of different clips that say the same thing.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args as ClapArgs;
+use hark_corpus::CaptionSet;
+use hark_rank::{Vectors, exact};
+use hark_relevance::neighbours::{census, same_meaning};
+use serde_json::json;
+use zip::ZipWriter;
+
+use crate::commands::inputs::{CaptionArgs, ModelArgs};
+use crate::{npy, output, progress};
+
+const EXAMPLES: &str = "Examples:
+  hark relevance neighbours --captions clotho_captions_development.csv
+  hark relevance neighbours --captions train.csv -k 100 --output neighbours.npz --other-clips
+
+In training with hard pairs every other clip of a batch counts as wrong for a caption. A caption of another clip that
+says the same thing is then a likely false negative. The table counts them exactly, over all pairs of captions of
+different clips, for a batch drawn at random.";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    captions: CaptionArgs,
+    /// The similarity from which two captions say the same thing
+    #[arg(long, value_name = "H", default_value_t = 0.8)]
+    threshold: f32,
+    /// Pairs to list, the most alike first
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// The batch whose likely false negatives are counted
+    #[arg(long, value_name = "SIZE", default_value_t = 32)]
+    batch: usize,
+    /// Neighbours of each caption, for --output
+    #[arg(short, value_name = "K", default_value_t = 100)]
+    k: usize,
+    /// Write the K nearest captions of every caption: `ids`, `similarities` and `starts` in a NumPy archive
+    #[arg(long, short, value_name = "FILE.npz")]
+    output: Option<PathBuf>,
+    /// With --output: leave out other captions of the same clip
+    #[arg(long, requires = "output")]
+    other_clips: bool,
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    if !(args.threshold > -1.0 && args.threshold <= 1.0) {
+        bail!("--threshold {}: a similarity is between -1 and 1", args.threshold);
+    }
+    if args
+        .output
+        .as_ref()
+        .is_some_and(|path| path.extension().is_none_or(|extension| extension != "npz"))
+    {
+        bail!("--output: neighbours are written as .npz");
+    }
+    let set = args.captions.read()?;
+    let count = set.captions.len();
+    if count < args.batch {
+        bail!(
+            "a batch of {} cannot be drawn from {count} captions; set --batch",
+            args.batch
+        );
+    }
+    let vectors = args.model.embed(&set.texts())?;
+    let vectors = vectors.view()?;
+    let clips: Vec<u32> = set.captions.iter().map(|caption| caption.clip as u32).collect();
+    let threads = Some(args.model.threads.count());
+
+    let bar = progress::items("comparing captions");
+    let watch = |p: hark_rank::Progress| progress::show(&bar, p.done, p.total);
+    let pairs = same_meaning(vectors, &clips, args.threshold, args.limit, threads, &watch)?;
+    let mut thresholds = vec![0.6, 0.7, 0.8, 0.9, args.threshold];
+    thresholds.sort_by(f32::total_cmp);
+    thresholds.dedup();
+    let counted = census(vectors, &clips, &thresholds, threads, &watch)?;
+    let expected = (0..thresholds.len())
+        .map(|nth| counted.expected(nth, args.batch))
+        .collect::<Result<Vec<_>, _>>()?;
+    if let Some(path) = &args.output {
+        write_neighbours(args, path, vectors, &clips, &watch)?;
+    }
+    bar.finish_and_clear();
+
+    if args.json {
+        let listed: Vec<_> = pairs
+            .pairs
+            .iter()
+            .map(|pair| {
+                let side = |row: u32| json!({"clip": clip(&set, row), "caption": text(&set, row)});
+                json!({"similarity": pair.score, "first": side(pair.first), "second": side(pair.second)})
+            })
+            .collect();
+        return output::print_json(&json!({
+            "model": args.model.model,
+            "captions": count,
+            "clips": set.clips.len(),
+            "threshold": args.threshold,
+            "pairs_above": pairs.total,
+            "pairs": listed,
+            "false_negatives": expected,
+        }));
+    }
+    let mut report = format!(
+        "{} pairs of captions of different clips have h >= {}",
+        output::count(pairs.total),
+        args.threshold
+    );
+    report.push_str(if pairs.pairs.is_empty() {
+        "\n"
+    } else {
+        ", the most alike first:\n\n"
+    });
+    for pair in &pairs.pairs {
+        report.push_str(&format!(
+            "{:.3}  {}\n       {}\n",
+            pair.score,
+            text(&set, pair.first),
+            text(&set, pair.second)
+        ));
+        report.push_str(&format!(
+            "       [{}] [{}]\n",
+            clip(&set, pair.first),
+            clip(&set, pair.second)
+        ));
+    }
+    report.push_str(&format!(
+        "\nlikely false negatives in a random batch of {}:\n",
+        args.batch
+    ));
+    report.push_str("h at least  pairs in a batch  captions with one\n");
+    for row in &expected {
+        let share = 100.0 * row.share_of_captions;
+        report.push_str(&format!(
+            "{:10.2}  {:16.3}  {share:16.2}%\n",
+            row.threshold, row.pairs_per_batch
+        ));
+    }
+    output::print(&report)
+}
+
+fn text(set: &CaptionSet, row: u32) -> &str {
+    &set.captions[row as usize].text
+}
+
+fn clip(set: &CaptionSet, row: u32) -> &str {
+    &set.clips[set.captions[row as usize].clip]
+}
+
+fn write_neighbours(
+    args: &Args,
+    path: &std::path::Path,
+    vectors: Vectors<'_>,
+    clips: &[u32],
+    watch: hark_rank::Watch<'_>,
+) -> Result<()> {
+    let groups = args.other_clips.then_some(clips);
+    let options = exact::Options {
+        groups,
+        threads: Some(args.model.threads.count()),
+    };
+    let found = exact::neighbours(vectors, args.k, options, watch)?;
+    let starts: Vec<i64> = found.starts().iter().map(|&start| start as i64).collect();
+    output::write_whole(path, |file| {
+        let mut archive = ZipWriter::new(file);
+        npy::write_member(&mut archive, "ids", &[found.ids().len()], found.ids())?;
+        npy::write_member(
+            &mut archive,
+            "similarities",
+            &[found.scores().len()],
+            found.scores(),
+        )?;
+        npy::write_member(&mut archive, "starts", &[starts.len()], &starts)?;
+        archive.finish()?;
+        Ok(())
+    })
+}

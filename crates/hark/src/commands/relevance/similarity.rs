@@ -1,0 +1,83 @@
+//! `hark relevance similarity`: the first caption against the rest.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args as ClapArgs;
+use hark_relevance::{RelevanceFunction, similarity};
+use serde_json::json;
+
+use crate::commands::inputs::{ColumnArgs, ModelArgs};
+use crate::output;
+
+const EXAMPLES: &str = "Examples:
+  hark relevance similarity 'A cat is crying' 'A cat meows' 'Rain falls on a roof'
+  hark relevance similarity 'A cat is crying' --captions clotho_captions_evaluation.csv --json
+  printf 'rain\\nheavy rain\\na train\\n' | hark relevance similarity --captions -";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Captions; the first one is compared with all others
+    #[arg(value_name = "CAPTION")]
+    texts: Vec<String>,
+    /// A file with more captions, `-` for stdin; may be given several times
+    #[arg(long = "captions", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    /// The relevance function
+    #[arg(long, short, value_name = "FUNCTION", default_value = "logistic")]
+    function: RelevanceFunction,
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let sets = args
+        .files
+        .iter()
+        .map(|path| args.columns.read(path))
+        .collect::<Result<Vec<_>>>()?;
+    let mut captions: Vec<&str> = args.texts.iter().map(String::as_str).collect();
+    captions.extend(sets.iter().flat_map(|set| set.texts()));
+    if captions.len() < 2 {
+        bail!("{} caption given; a comparison takes two or more", captions.len());
+    }
+    if let Some(nth) = captions.iter().position(|caption| caption.trim().is_empty()) {
+        bail!("caption {} is empty", nth + 1);
+    }
+    if args.function.needs_range() {
+        bail!(
+            "{}: give its range, as in minmax:lo=-0.1,hi=1; a few captions have none",
+            args.function
+        );
+    }
+    let vectors = args.model.embed(&captions)?;
+    let vectors = vectors.view()?;
+    let mut similarities = similarity::row(vectors.row(0), vectors)?;
+    // A caption is alike to itself, whatever the last bit of the product says.
+    similarities[0] = 1.0;
+    let relevances = similarities
+        .iter()
+        .enumerate()
+        .map(|(nth, &h)| args.function.apply(f64::from(h), nth == 0))
+        .collect::<Result<Vec<f64>, _>>()?;
+    if args.json {
+        return output::print_json(&json!({
+            "model": args.model.model,
+            "function": args.function,
+            "captions": captions,
+            "similarities": similarities,
+            "relevances": relevances,
+        }));
+    }
+    let mut text = format!("similarity  relevance  caption\n");
+    for ((h, g), caption) in similarities.iter().zip(&relevances).zip(&captions) {
+        text.push_str(&format!("{h:10.3}  {g:9.3}  {caption}\n"));
+    }
+    output::print(&text)
+}

@@ -1,0 +1,61 @@
+//! hark finds sounds by words, and words for sounds. This is the program: `main` lists all that it does.
+
+mod commands;
+mod home;
+mod models;
+mod npy;
+mod output;
+mod plot;
+mod progress;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Find sounds by words: graded relevance between audio captions and clips.
+#[derive(Debug, Parser)]
+#[command(name = "hark", version, propagate_version = true, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// How alike captions are, and what that says about their clips
+    #[command(subcommand)]
+    Relevance(commands::relevance::Command),
+    /// Vectors of captions, as a NumPy file
+    Embed(commands::embed::Args),
+    /// Models on this machine
+    #[command(subcommand)]
+    Models(commands::models::Command),
+    /// Time hark's own work, as JSON
+    #[command(subcommand)]
+    Bench(commands::bench::Command),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Relevance(command) => commands::relevance::run(command),
+        Command::Embed(args) => commands::embed::run(&args),
+        Command::Models(command) => commands::models::run(command),
+        Command::Bench(command) => commands::bench::run(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of our output has seen enough (`hark ... | head`).
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hark: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

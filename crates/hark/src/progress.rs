@@ -1,0 +1,46 @@
+//! Progress for people: a bar on a terminal, nothing where the output goes elsewhere.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar that counts items: `embedding captions ━━━━ 1200/5000, 40/s, 95s left`.
+pub fn items(what: &str) -> ProgressBar {
+    bar(
+        "{prefix} {bar:30} {human_pos}/{human_len}, {per_sec}, {eta} left",
+        what,
+    )
+}
+
+/// A bar that counts bytes.
+pub fn bytes(what: &str) -> ProgressBar {
+    bar(
+        "{prefix} {bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
+        what,
+    )
+}
+
+/// A turning wheel, for work of unknown length.
+pub fn wheel(what: &str) -> ProgressBar {
+    let bar = bar("{spinner} {prefix} {msg}", what);
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}
+
+fn bar(template: &str, what: &str) -> ProgressBar {
+    // Drawn on stderr; indicatif draws nothing where that is not a terminal.
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(8));
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("━╸─"));
+    }
+    bar.set_prefix(what.to_owned());
+    bar
+}
+
+/// The libraries' form of a progress callback, showing on a bar.
+pub fn show(bar: &ProgressBar, done: u64, total: u64) -> ControlFlow<()> {
+    bar.set_length(total);
+    bar.set_position(done);
+    ControlFlow::Continue(())
+}

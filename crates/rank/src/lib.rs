@@ -1,0 +1,21 @@
+//! Vectors in, ranked ids out.
+//!
+//! Vectors cross as flat `&[f32]`, row-major, checked once by [`Vectors`]. [`exact`] compares a set with itself
+//! without ever holding the full table of scores: the nearest rows of every row, counts of rows above a
+//! threshold, the most similar pairs, the lowest and the highest score. Scores are inner products; on unit
+//! vectors they are cosines.
+//!
+//! Nothing here prints, reads the environment or draws random numbers. Threads, progress and cancellation are
+//! arguments. The same vectors give the same bytes on one machine for any number of threads.
+
+mod blocks;
+mod error;
+pub mod exact;
+mod kernels;
+mod progress;
+mod vectors;
+
+pub use error::Error;
+pub use exact::Neighbours;
+pub use progress::{Progress, Watch, unwatched};
+pub use vectors::Vectors;

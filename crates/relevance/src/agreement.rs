@@ -1,0 +1,161 @@
+//! How well two series agree: the correlations of Pearson and Spearman.
+//!
+//! In: two series of the same length, at least two values. Refused: NaN and infinities, and a series that never
+//! changes, as its correlation is not defined.
+
+use crate::Error;
+
+/// Pearson's correlation: how well a straight line relates two series, in [-1, 1].
+///
+/// ```
+/// let r = hark_relevance::agreement::pearson(&[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0])?;
+/// assert!((r - 1.0).abs() < 1e-12);
+/// # Ok::<(), hark_relevance::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::LengthMismatch`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Constant`].
+pub fn pearson(a: &[f64], b: &[f64]) -> Result<f64, Error> {
+    check(a, b)?;
+    Ok(correlation(a, b))
+}
+
+/// Spearman's correlation: Pearson's on ranks, equal values sharing the mean of their ranks.
+///
+/// ```
+/// let r = hark_relevance::agreement::spearman(&[1.0, 2.0, 3.0], &[1.0, 10.0, 10.0])?;
+/// assert!((r - 0.75_f64.sqrt()).abs() < 1e-12);
+/// # Ok::<(), hark_relevance::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::LengthMismatch`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Constant`].
+pub fn spearman(a: &[f64], b: &[f64]) -> Result<f64, Error> {
+    check(a, b)?;
+    Ok(correlation(&ranks(a), &ranks(b)))
+}
+
+fn check(a: &[f64], b: &[f64]) -> Result<(), Error> {
+    if a.len() != b.len() {
+        return Err(Error::LengthMismatch {
+            what: "values",
+            expected: a.len(),
+            got: b.len(),
+        });
+    }
+    if a.len() < 2 {
+        return Err(Error::TooFew {
+            needed: 2,
+            got: a.len(),
+        });
+    }
+    for (what, series) in [
+        ("value of the first series", a),
+        ("value of the second series", b),
+    ] {
+        if let Some(position) = series.iter().position(|value| !value.is_finite()) {
+            return Err(Error::NotFinite {
+                what,
+                position,
+                value: series[position],
+            });
+        }
+        if series.iter().all(|&value| value == series[0]) {
+            return Err(Error::Constant {
+                what,
+                value: series[0],
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The correlation of two series that both change.
+fn correlation(a: &[f64], b: &[f64]) -> f64 {
+    let (a, b) = (centred(a), centred(b));
+    let sum: f64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
+    sum.clamp(-1.0, 1.0)
+}
+
+/// A series moved to mean 0 and scaled to length 1. Dividing by the largest value first keeps squares from
+/// overflowing or vanishing.
+fn centred(series: &[f64]) -> Vec<f64> {
+    let largest = series
+        .iter()
+        .fold(0.0_f64, |largest, value| largest.max(value.abs()));
+    let mean = series.iter().map(|value| value / largest).sum::<f64>() / series.len() as f64;
+    let deviations: Vec<f64> = series.iter().map(|value| value / largest - mean).collect();
+    let scale = deviations
+        .iter()
+        .fold(0.0_f64, |largest, value| largest.max(value.abs()));
+    let length = deviations
+        .iter()
+        .map(|value| (value / scale).powi(2))
+        .sum::<f64>()
+        .sqrt();
+    deviations
+        .into_iter()
+        .map(|value| value / scale / length)
+        .collect()
+}
+
+/// Ranks from 1; equal values share the mean of the ranks that they take up.
+fn ranks(series: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..series.len()).collect();
+    order.sort_by(|&a, &b| series[a].total_cmp(&series[b]));
+    let mut ranks = vec![0.0; series.len()];
+    let mut first = 0;
+    // Values are compared, not bits: zeros of either sign are equal and stand together in the order.
+    for equal in order.chunk_by(|&a, &b| series[a] == series[b]) {
+        let rank = first as f64 + (equal.len() as f64 + 1.0) / 2.0;
+        for &position in equal {
+            ranks[position] = rank;
+        }
+        first += equal.len();
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_share_the_mean_of_their_ranks() {
+        assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0, 3.0]), [4.0, 1.0, 4.0, 2.0, 4.0]);
+        assert_eq!(ranks(&[0.0, -0.0, -1.0]), [2.5, 2.5, 1.0]);
+    }
+
+    #[test]
+    fn scale_does_not_matter() {
+        let (a, b) = ([1.0, 2.0, 4.0, 3.0], [1.0, 3.0, 2.0, 5.0]);
+        let expected = pearson(&a, &b).unwrap();
+        for scale in [1e-200, 1e200] {
+            let scaled = b.map(|value| value * scale);
+            assert!((pearson(&a, &scaled).unwrap() - expected).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn series_without_a_correlation_are_refused() {
+        for correlation in [pearson, spearman] {
+            assert_eq!(correlation(&[], &[]), Err(Error::TooFew { needed: 2, got: 0 }));
+            assert_eq!(
+                correlation(&[1.0], &[2.0]),
+                Err(Error::TooFew { needed: 2, got: 1 })
+            );
+            assert!(matches!(
+                correlation(&[1.0, 2.0], &[2.0]),
+                Err(Error::LengthMismatch { .. })
+            ));
+            assert!(matches!(
+                correlation(&[1.0, 2.0], &[2.0, 2.0]),
+                Err(Error::Constant { value: 2.0, .. })
+            ));
+            let nan = correlation(&[1.0, f64::NAN], &[2.0, 3.0]);
+            assert!(matches!(nan, Err(Error::NotFinite { position: 1, .. })));
+        }
+    }
+}

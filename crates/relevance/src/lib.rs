@@ -1,0 +1,29 @@
+//! Caption vectors in, graded relevance out; ratings in, a fitted function out.
+//!
+//! Two captions that say nearly the same describe nearly the same sound. From the similarity h of captions i and
+//! j this crate computes how relevant clip j is to caption i, g = f(h), with f non-decreasing:
+//!
+//! - [`similarity`]: cosines of caption vectors, and their range over a whole set;
+//! - [`function`]: the choices of f, by name and parameters;
+//! - [`batch`]: the relevances of a training batch and the targets made of them;
+//! - [`ratings`] and [`fit`]: crowd ratings to the parameters of f, by beta regression;
+//! - [`agreement`]: how well similarities agree with ratings;
+//! - [`neighbours`]: pairs of captions of different clips that say the same, and how often a batch holds one.
+//!
+//! No model and no tensor library is known here: vectors cross as flat `&[f32]`, row-major, and must be unit
+//! vectors. Nothing prints, reads the environment or draws random numbers.
+
+pub mod agreement;
+pub mod batch;
+mod error;
+pub mod fit;
+pub mod function;
+pub mod neighbours;
+pub mod ratings;
+pub mod similarity;
+mod spec;
+mod special;
+
+pub use error::Error;
+pub use function::RelevanceFunction;
+pub use hark_rank::{Progress, Vectors, Watch, unwatched};
