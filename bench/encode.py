@@ -3,9 +3,9 @@
 
 Both sides encode the same captions, taken evenly over a caption file. On the one side stands
 sentence_transformers.SentenceTransformer.encode with its defaults (batches of 32, sorted by length);
-on the other `hark bench encode --model FOLDER --captions FILE --count N`, which prints
-{"seconds": .., "captions": ..}. Loading the model is left out on both sides. The two take turns, so
-that a change in the load of the machine meets both, and the ratio of the medians is printed.
+on the other `hark bench encode`, which prints {"seconds": .., "captions": ..}. Loading the model is left out on both sides. The two take turns, so
+that a change in the load of the machine meets both, and the ratio of the medians is printed. Run it
+on an idle machine all the same: with other programs on its cores torch slows down out of proportion.
 
 The caption file is plain text, one caption per line, or a .csv with columns named `caption` or
 `caption_N`. The captions taken are handed to hark in a temporary text file.
@@ -42,7 +42,8 @@ def read_captions(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, required=True, metavar="FOLDER", help="a Sentence-Transformers model folder")
+    parser.add_argument("--model", type=Path, required=True, metavar="FOLDER",
+                        help="a Sentence-Transformers model folder")
     parser.add_argument("--captions", type=Path, required=True, metavar="FILE", help="captions, plain text or .csv")
     parser.add_argument("--count", type=int, default=2000, help="how many captions (default 2000)")
     parser.add_argument("--hark", type=Path, metavar="BINARY",
@@ -51,7 +52,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="turns for each side (default 3)")
     arguments = parser.parse_args()
 
-    # Read by the libraries when they start: OpenMP for torch, rayon for hark and for the tokenizer.
+    # Read by the libraries when they start: OpenMP for torch, rayon for its tokenizer.
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
         os.environ[name] = str(arguments.threads)
     # Off by itself after a fork, with a warning; said aloud here, as its batches are small.
@@ -73,7 +74,8 @@ def main():
     model = sentence_transformers.SentenceTransformer(str(arguments.model), device="cpu")
     model.encode(captions[:32])
     print(f"{arguments.model.name}, {count} captions of {arguments.captions.name}, "
-          f"{arguments.threads} threads, {arguments.rounds} rounds")
+          f"{arguments.threads} threads, {arguments.rounds} rounds, "
+          f"load average before {os.getloadavg()[0]:.1f}")
 
     rates = {"hark": [], "sentence-transformers": []}
     with tempfile.TemporaryDirectory() as scratch:
@@ -83,7 +85,7 @@ def main():
             if arguments.hark:
                 printed = subprocess.run(
                     [arguments.hark, "bench", "encode", "--model", arguments.model, "--captions", text,
-                     "--count", str(count)],
+                     "--format", "text", "--count", str(count), "--threads", str(arguments.threads)],
                     check=True, stdout=subprocess.PIPE, text=True,
                 ).stdout
                 timing = json.loads(printed)

@@ -11,7 +11,7 @@ recomputed in float64, are more than 2e-6 apart; if an id that only one side has
 better than the other side's last one; or if an id of ours is the row itself, out of range or there
 twice. Ends with 1 if there is such a row.
 
-The hark command is `hark bench neighbours --vectors FILE --k K --out IDS`, which prints
+The hark command is `hark bench neighbours --vectors FILE --k K --threads N --out IDS`, which prints
 {"seconds": .., "rows": .., "k": ..} and writes integer ids [rows, k].
 
 Run, from the root of the repository:
@@ -71,15 +71,16 @@ def real_differences(vectors, ours, theirs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--vectors", type=Path, required=True, metavar="NPY", help="float32 unit vectors, [rows, width]")
+    parser.add_argument("--vectors", type=Path, required=True, metavar="NPY",
+                        help="float32 unit vectors, [rows, width]")
     parser.add_argument("--k", type=int, default=100, help="neighbours per row (default 100)")
     parser.add_argument("--hark", type=Path, required=True, metavar="BINARY", help="the hark program")
     parser.add_argument("--threads", type=int, default=2, help="threads for both sides (default 2)")
     parser.add_argument("--rounds", type=int, default=3, help="turns for each side (default 3)")
     arguments = parser.parse_args()
 
-    # Read by the libraries when they start: OpenMP for faiss, rayon for hark.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+    # Read by faiss and its linear algebra when they start.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(arguments.threads)
     import faiss
     import numpy as np
@@ -91,7 +92,8 @@ def main():
     if not 0 < k < rows:
         sys.exit(f"k must be between 1 and {rows - 1}, got {k}")
     print(f"faiss {faiss.__version__} ({faiss.get_compile_options().strip()}), numpy {np.__version__}")
-    print(f"{rows} rows x {width}, k {k}, {arguments.threads} threads, {arguments.rounds} rounds")
+    print(f"{rows} rows x {width}, k {k}, {arguments.threads} threads, {arguments.rounds} rounds, "
+          f"load average before {os.getloadavg()[0]:.1f}")
     index = faiss.IndexFlatIP(width)
     index.add(vectors)
 
@@ -100,7 +102,8 @@ def main():
         out = Path(scratch) / "ids.npy"
         for turn in range(arguments.rounds):
             printed = subprocess.run(
-                [arguments.hark, "bench", "neighbours", "--vectors", arguments.vectors, "--k", str(k), "--out", out],
+                [arguments.hark, "bench", "neighbours", "--vectors", arguments.vectors, "--k", str(k),
+                 "--threads", str(arguments.threads), "--out", out],
                 check=True, stdout=subprocess.PIPE, text=True,
             ).stdout
             timing = json.loads(printed)

@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--captions", type=Path, required=True, metavar="CSV", help="a Clotho caption file")
     parser.add_argument("--count", type=int, default=500, help="how many captions (default 500)")
     parser.add_argument("--hark", type=Path, required=True, metavar="BINARY", help="the hark program")
-    parser.add_argument("--threads", type=int, default=2, help="threads for torch (default 2)")
+    parser.add_argument("--threads", type=int, default=2, help="threads for both sides (default 2)")
     arguments = parser.parse_args()
 
     import numpy as np
@@ -73,10 +73,15 @@ def main():
         text = Path(scratch) / "captions.txt"
         text.write_text("".join(caption + "\n" for caption in captions), encoding="utf-8")
         for folder in folders:
-            reference = sentence_transformers.SentenceTransformer(str(folder), device="cpu").encode(captions)
+            model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+            # hark's vectors have length 1 even where a model folder ends without its own norm.
+            reference = model.encode(captions, normalize_embeddings=True)
             out = Path(scratch) / f"{folder.name}.npy"
+            # Without the cache: the vectors of an earlier build must not answer for this one.
             subprocess.run(
-                [arguments.hark, "embed", "--captions", text, "--model", folder, "-o", out], check=True
+                [arguments.hark, "embed", "--captions", text, "--format", "text", "--model", folder, "--no-cache",
+                 "--threads", str(arguments.threads), "-o", out],
+                check=True,
             )
             ours = np.load(out)
             if ours.shape != reference.shape:

@@ -361,7 +361,8 @@ def expected(out, seed, pooling, normalise):
     print(f"{out.name}: {size} bytes, vocabulary {len(tokenizer.get_vocab())}, float32 error {error:.1e}, "
           f"one by one against batch {float((single - embeddings).abs().max()):.1e}, "
           f"cosine between texts {float(off.min()):.2f} to {float(off.max()):.2f}, "
-          f"longest {max(c['tokens_before_truncation'] for c in cases)} tokens cut to {max(len(c['ids']) for c in cases)}")
+          f"longest {max(c['tokens_before_truncation'] for c in cases)} tokens "
+          f"cut to {max(len(c['ids']) for c in cases)}")
 
 
 def main():

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Place;
-use crate::input::Limits;
+use crate::input::{Limits, MAX_CAPTION_WORDS};
 use crate::{Error, Format, format};
 
 /// Captions and the clips (or images, or any items) that they describe.
@@ -254,6 +254,15 @@ impl Filling {
         let text = text.trim();
         if text.is_empty() {
             return Err(self.empty(place, column));
+        }
+        let words = text.split_whitespace().count();
+        if words > MAX_CAPTION_WORDS {
+            return Err(Error::CaptionTooLong {
+                path: Arc::clone(&self.path),
+                place,
+                words,
+                limit: MAX_CAPTION_WORDS,
+            });
         }
         if self.set.captions.len() == self.limits.captions {
             return Err(Error::TooManyCaptions {

@@ -199,6 +199,19 @@ pub enum Error {
         got: &'static str,
     },
 
+    /// A caption has more words than any caption has.
+    #[error("{}: {place}: a caption of {words} words, at most {limit} are read; is the caption column the right one?", path.display())]
+    CaptionTooLong {
+        /// The file.
+        path: Arc<Path>,
+        /// Where it stands.
+        place: Place,
+        /// Its words.
+        words: usize,
+        /// How many a caption may have.
+        limit: usize,
+    },
+
     /// An empty caption, or an empty id.
     #[error("{}: {place}: {} is empty", path.display(), quoted(column))]
     Empty {

@@ -23,6 +23,8 @@ pub const MAX_RECORD_BYTES: u64 = 16 << 20;
 /// The most captions in one file: 33,554,432. Four gigabytes of one-letter lines would otherwise take two hundred of
 /// memory.
 pub const MAX_CAPTIONS: usize = 1 << 25;
+/// The longest caption, in words: 2,000. Sentence encoders read some 300; a longer text is a column taken by mistake.
+pub const MAX_CAPTION_WORDS: usize = 2_000;
 
 /// The bounds as a value, so that tests can reach them with small files.
 #[derive(Debug, Clone, Copy)]

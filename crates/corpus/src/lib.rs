@@ -36,5 +36,5 @@ mod wavcaps;
 pub use captions::{Caption, CaptionSet};
 pub use error::{Error, JsonError, Place};
 pub use format::Format;
-pub use input::{MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTES};
+pub use input::{MAX_CAPTION_WORDS, MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTES};
 pub use ratings::{Rating, read_ratings, read_ratings_from};

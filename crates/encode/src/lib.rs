@@ -14,6 +14,7 @@
 pub mod cache;
 pub mod checkpoint;
 mod error;
+mod kernels;
 pub mod sentence;
 pub mod tokenize;
 pub mod transformer;

@@ -15,9 +15,11 @@
 use burn::module::Module;
 use burn::nn::{LayerNorm, Linear};
 use burn::tensor::Tensor;
-use burn::tensor::activation::gelu;
+
 use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
+
+use crate::kernels::gelu;
 
 /// A stack of blocks of the same width.
 #[derive(Module, Debug)]

@@ -1,12 +1,12 @@
 //! One pass over all pairs of rows, in blocks, each pair once.
 //!
-//! The inner products of a set with itself are symmetric, so only blocks on and above the diagonal are computed:
-//! block `(a, b)` with `a <= b` serves the rows of `a` and the rows of `b`. That is half the multiplications of a
-//! pass that ranks every row by itself.
+//! The inner products of a set with itself are symmetric, so only blocks on and above the diagonal are
+//! computed: block `(a, b)` with `a <= b` serves the rows of `a` and the rows of `b`. That is half the
+//! multiplications of a pass that ranks every row by itself.
 //!
-//! Blocks are cut by the number of rows alone, never by the number of threads, and each inner product is computed
-//! in one block. What a visitor sees is therefore the same for any number of threads; only the order of the
-//! blocks varies, and visitors must give the same answer for any order.
+//! Blocks are cut by the number of rows alone, never by the number of threads, and each inner product is
+//! computed in one block. What a visitor sees is therefore the same for any number of threads; only the order
+//! of the blocks varies, and visitors must give the same answer for any order.
 
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
@@ -16,15 +16,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::kernels::inner_products;
 use crate::{Error, Progress, Vectors, Watch};
 
-/// Rows in a block. A multiple of 48, so that the micro-kernel of 16 by 6 products leaves no ragged edge: blocks of
-/// 528 multiply at 93 % of the processor's peak where blocks of 509 reach 79 %. Two blocks of vectors, their
-/// products and the lists of candidates of both stay within the second and third level caches; larger blocks
-/// multiply no faster.
+/// Rows in a block. A multiple of 48, so that the micro-kernel of 16 by 6 products leaves no ragged edge:
+/// blocks of 528 multiply at 93 % of the processor's peak where blocks of 509 reach 79 %. Two blocks of
+/// vectors, their products and the lists of candidates of both stay within the second and third level caches;
+/// larger blocks multiply no faster.
 pub(crate) const BLOCK_ROWS: usize = 528;
 
-/// How rows are cut: into full blocks and a rest. A rest below half a block shares evenly with the block before
-/// it. With several blocks none is small, so every product goes through the same kernel with the same order of
-/// additions, and equal vectors get equal scores wherever they stand.
+/// How rows are cut: into full blocks and a rest. A rest below half a block shares evenly with the block
+/// before it. With several blocks none is small, so every product goes through the same kernel with the same
+/// order of additions, and equal vectors get equal scores wherever they stand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
     rows: usize,
@@ -84,8 +84,8 @@ pub(crate) struct Tile<'a> {
 }
 
 impl Tile<'_> {
-    /// The pairs of each row, each once: (position of the row in its block, position of the first column in its
-    /// block, scores from that column on). On the diagonal only what lies right of it.
+    /// The pairs of each row, each once: (position of the row in its block, position of the first column in
+    /// its block, scores from that column on). On the diagonal only what lies right of it.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (usize, usize, &[f32])> {
         let width = self.columns.len();
         let diagonal = self.first == self.second;
@@ -182,8 +182,8 @@ pub(crate) fn pass<S>(
     }
 }
 
-/// The order in which pairs of blocks are taken: by their distance from the diagonal. Neighbours in this order
-/// share no block, so workers seldom wait for each other's lists.
+/// The order in which pairs of blocks are taken: by their distance from the diagonal. Neighbours in this
+/// order share no block, so workers seldom wait for each other's lists.
 struct Order {
     blocks: u64,
 }
@@ -209,9 +209,9 @@ impl Order {
         while high - low > 1 {
             let middle = u64::midpoint(low, high);
             if start(middle) <= position {
-                low = middle
+                low = middle;
             } else {
-                high = middle
+                high = middle;
             }
         }
         let first = position - start(low);

@@ -1,12 +1,17 @@
 //! Vectors in, ranked ids out.
 //!
-//! Vectors cross as flat `&[f32]`, row-major, checked once by [`Vectors`]. [`exact`] compares a set with itself
-//! without ever holding the full table of scores: the nearest rows of every row, counts of rows above a
-//! threshold, the most similar pairs, the lowest and the highest score. Scores are inner products; on unit
+//! Vectors cross as flat `&[f32]`, row-major, checked once by [`Vectors`]. [`exact`] compares a set with
+//! itself without ever holding the full table of scores: the nearest rows of every row, counts of rows above
+//! a threshold, the most similar pairs, the lowest and the highest score. Scores are inner products; on unit
 //! vectors they are cosines.
 //!
 //! Nothing here prints, reads the environment or draws random numbers. Threads, progress and cancellation are
 //! arguments. The same vectors give the same bytes on one machine for any number of threads.
+
+#![cfg_attr(
+    test,
+    allow(clippy::float_cmp, reason = "tests of exact results compare them exactly")
+)]
 
 mod blocks;
 mod error;

@@ -38,7 +38,6 @@ impl<'a> Vectors<'a> {
             return Err(Error::RaggedRows { len: data.len(), dim });
         }
         let rows = data.len() / dim;
-        // The last 32-bit number is kept free as the mark of an empty place.
         let limit = u32::MAX as usize;
         if rows > limit {
             return Err(Error::TooManyRows { rows, limit });
@@ -65,7 +64,8 @@ impl<'a> Vectors<'a> {
         Ok(Self { data, dim })
     }
 
-    /// As [`Vectors::new`], and every row must have norm 1 within `tolerance`: inner products are then cosines.
+    /// As [`Vectors::new`], and every row must have norm 1 within `tolerance`: inner products are then
+    /// cosines.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! How well two series agree: the correlations of Pearson and Spearman.
 //!
-//! In: two series of the same length, at least two values. Refused: NaN and infinities, and a series that never
-//! changes, as its correlation is not defined.
+//! In: two series of the same length, at least two values. Refused: NaN and infinities, and a series that
+//! never changes, as its correlation is not defined.
 
 use crate::Error;
 
@@ -18,7 +18,7 @@ use crate::Error;
 /// [`Error::LengthMismatch`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Constant`].
 pub fn pearson(a: &[f64], b: &[f64]) -> Result<f64, Error> {
     check(a, b)?;
-    Ok(correlation(a, b))
+    correlation(a, b)
 }
 
 /// Spearman's correlation: Pearson's on ranks, equal values sharing the mean of their ranks.
@@ -34,9 +34,12 @@ pub fn pearson(a: &[f64], b: &[f64]) -> Result<f64, Error> {
 /// [`Error::LengthMismatch`], [`Error::TooFew`], [`Error::NotFinite`], [`Error::Constant`].
 pub fn spearman(a: &[f64], b: &[f64]) -> Result<f64, Error> {
     check(a, b)?;
-    Ok(correlation(&ranks(a), &ranks(b)))
+    correlation(&ranks(a), &ranks(b))
 }
 
+const NAMES: [&str; 2] = ["value of the first series", "value of the second series"];
+
+#[expect(clippy::float_cmp, reason = "constant means equal")]
 fn check(a: &[f64], b: &[f64]) -> Result<(), Error> {
     if a.len() != b.len() {
         return Err(Error::LengthMismatch {
@@ -51,10 +54,7 @@ fn check(a: &[f64], b: &[f64]) -> Result<(), Error> {
             got: a.len(),
         });
     }
-    for (what, series) in [
-        ("value of the first series", a),
-        ("value of the second series", b),
-    ] {
+    for (what, series) in NAMES.into_iter().zip([a, b]) {
         if let Some(position) = series.iter().position(|value| !value.is_finite()) {
             return Err(Error::NotFinite {
                 what,
@@ -72,36 +72,50 @@ fn check(a: &[f64], b: &[f64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The correlation of two series that both change.
-fn correlation(a: &[f64], b: &[f64]) -> f64 {
-    let (a, b) = (centred(a), centred(b));
+fn correlation(a: &[f64], b: &[f64]) -> Result<f64, Error> {
+    // What differs in so few bits that its differences vanish is constant too.
+    let constant = |series: usize, value| Error::Constant {
+        what: NAMES[series],
+        value,
+    };
+    let a = centred(a).ok_or_else(|| constant(0, a[0]))?;
+    let b = centred(b).ok_or_else(|| constant(1, b[0]))?;
     let sum: f64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
-    sum.clamp(-1.0, 1.0)
+    Ok(sum.clamp(-1.0, 1.0))
 }
 
-/// A series moved to mean 0 and scaled to length 1. Dividing by the largest value first keeps squares from
-/// overflowing or vanishing.
-fn centred(series: &[f64]) -> Vec<f64> {
-    let largest = series
+/// A series moved to mean 0 and scaled to length 1; `None` when it never changes.
+fn centred(series: &[f64]) -> Option<Vec<f64>> {
+    // Differences to the first value keep the digits of a series far from 0. Halves of finite numbers have a
+    // finite difference.
+    let mut deviations: Vec<f64> = series.iter().map(|value| value / 2.0 - series[0] / 2.0).collect();
+    // Dividing by the largest keeps sums and squares from overflowing or vanishing.
+    rescale(&mut deviations)?;
+    let mean = deviations.iter().sum::<f64>() / deviations.len() as f64;
+    for value in &mut deviations {
+        *value -= mean;
+    }
+    rescale(&mut deviations)?;
+    let length = deviations.iter().map(|value| value * value).sum::<f64>().sqrt();
+    for value in &mut deviations {
+        *value /= length;
+    }
+    Some(deviations)
+}
+
+/// Divides by the largest absolute value; `None` when all are 0.
+fn rescale(values: &mut [f64]) -> Option<()> {
+    let largest = values
         .iter()
         .fold(0.0_f64, |largest, value| largest.max(value.abs()));
-    let mean = series.iter().map(|value| value / largest).sum::<f64>() / series.len() as f64;
-    let deviations: Vec<f64> = series.iter().map(|value| value / largest - mean).collect();
-    let scale = deviations
-        .iter()
-        .fold(0.0_f64, |largest, value| largest.max(value.abs()));
-    let length = deviations
-        .iter()
-        .map(|value| (value / scale).powi(2))
-        .sum::<f64>()
-        .sqrt();
-    deviations
-        .into_iter()
-        .map(|value| value / scale / length)
-        .collect()
+    for value in values {
+        *value /= largest;
+    }
+    (largest > 0.0).then_some(())
 }
 
 /// Ranks from 1; equal values share the mean of the ranks that they take up.
+#[expect(clippy::float_cmp, reason = "a tie is equality")]
 fn ranks(series: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..series.len()).collect();
     order.sort_by(|&a, &b| series[a].total_cmp(&series[b]));
@@ -109,7 +123,7 @@ fn ranks(series: &[f64]) -> Vec<f64> {
     let mut first = 0;
     // Values are compared, not bits: zeros of either sign are equal and stand together in the order.
     for equal in order.chunk_by(|&a, &b| series[a] == series[b]) {
-        let rank = first as f64 + (equal.len() as f64 + 1.0) / 2.0;
+        let rank = first as f64 + f64::midpoint(equal.len() as f64, 1.0);
         for &position in equal {
             ranks[position] = rank;
         }
@@ -132,9 +146,10 @@ mod tests {
     fn scale_does_not_matter() {
         let (a, b) = ([1.0, 2.0, 4.0, 3.0], [1.0, 3.0, 2.0, 5.0]);
         let expected = pearson(&a, &b).unwrap();
-        for scale in [1e-200, 1e200] {
+        for scale in [1e-200, 1e200, 3e307, -3e307] {
             let scaled = b.map(|value| value * scale);
-            assert!((pearson(&a, &scaled).unwrap() - expected).abs() < 1e-12);
+            let got = pearson(&a, &scaled).unwrap() * f64::signum(scale);
+            assert!((got - expected).abs() < 1e-12);
         }
     }
 

@@ -1,8 +1,8 @@
 //! The relevances of a training batch, and the targets made of them.
 //!
-//! A batch is B pairs of a caption and its clip. In: caption vectors `[B, dim]` and clip ids `[B]`. Out:
-//! G `[B, B]` with G[i][j] = f(h(x_i, x_j)), the relevance of clip j to caption i, and P `[B, B]`, whose rows are
-//! the target distributions of the lists. h is symmetric, so G is too: row i of P is the target both for
+//! A batch is B pairs of a caption and its clip. In: caption vectors `[B, dim]` and clip ids `[B]`. Out: G
+//! `[B, B]` with `G[i][j] = f(h(x_i, x_j))`, the relevance of clip j to caption i, and P `[B, B]`, whose rows
+//! are the target distributions of the lists. h is symmetric, so G is too: row i of P is the target both for
 //! caption i as a list over clips and for clip i as a list over captions.
 
 use hark_rank::Vectors;
@@ -108,15 +108,16 @@ pub fn same_clip(clips: &[u32]) -> Vec<f32> {
 
 /// P `[lists, width]` from G `[lists, width]`: every row becomes a distribution.
 ///
-/// With [`Normalisation::Softmax`], P = softmax(G / omega), with the largest entry of the row subtracted first so
-/// that nothing overflows. With [`Normalisation::RowSum`], P = G / sum of G and `omega` plays no part; a list
-/// without any relevance has no target and is refused. In a batch that cannot happen: the diagonal of G is 1 for
-/// `binary` and `threshold` and above 0 for `steep`.
+/// With [`Normalisation::Softmax`], P = softmax(G / omega), with the largest entry of the row subtracted
+/// first so that nothing overflows. With [`Normalisation::RowSum`], P = G / sum of G and `omega` plays no
+/// part; a list without any relevance has no target and is refused. In a batch that cannot happen: the
+/// diagonal of G is 1 for `binary` and `threshold` and above 0 for `steep`.
 ///
 /// # Errors
 ///
-/// [`Error::LengthMismatch`] when G does not divide into rows of `width`, [`Error::BadParameter`] when omega is
-/// not above 0, [`Error::NotFinite`], [`Error::OutOfRange`] for a relevance outside [0, 1], [`Error::EmptyList`].
+/// [`Error::LengthMismatch`] when G does not divide into rows of `width`, [`Error::BadParameter`] when omega
+/// is not above 0, [`Error::NotFinite`], [`Error::OutOfRange`] for a relevance outside [0, 1],
+/// [`Error::EmptyList`].
 pub fn targets(
     normalisation: Normalisation,
     relevances: &[f32],

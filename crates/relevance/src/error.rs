@@ -45,7 +45,7 @@ pub enum Error {
     #[error("a vector of zeros has no cosine with any other")]
     ZeroVector,
     /// No relevance function, aggregate or bound has this name.
-    #[error("no {what} is called `{name}`{}; there are: {known}", did_you_mean(.nearest))]
+    #[error("no {what} is called `{name}`{}; there are: {known}", did_you_mean(*.nearest))]
     UnknownName {
         /// What was to be named.
         what: &'static str,
@@ -57,7 +57,7 @@ pub enum Error {
         known: String,
     },
     /// The function exists, the parameter does not.
-    #[error("`{owner}` has no parameter `{parameter}`{}; {known}", did_you_mean(.nearest))]
+    #[error("`{owner}` has no parameter `{parameter}`{}; {known}", did_you_mean(*.nearest))]
     UnknownParameter {
         /// What the parameter was given to.
         owner: &'static str,
@@ -143,7 +143,7 @@ pub enum Error {
     },
 }
 
-fn did_you_mean(nearest: &Option<&'static str>) -> String {
+fn did_you_mean(nearest: Option<&'static str>) -> String {
     nearest
         .map(|name| format!(" (did you mean `{name}`?)"))
         .unwrap_or_default()

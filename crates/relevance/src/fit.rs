@@ -1,23 +1,30 @@
 //! Beta regression of ratings on similarity, by maximum likelihood.
 //!
-//! In: observations (h, y) with y strictly between 0 and 1. Model (Ferrari and Cribari-Neto, 2004): y has a beta
-//! distribution with mean mu and precision phi,
+//! In: observations (h, y) with y strictly between 0 and 1. Model (Ferrari and Cribari-Neto, 2004): y has a
+//! beta distribution with mean mu and precision phi, y ~ Beta(mu phi, (1 - mu) phi), and
 //!
-//! logit(mu) = intercept + slope h, log(phi) = log_precision,
+//! ```text
+//! eta = logit(mu) = intercept + slope h        log(phi) = log_precision
+//! ```
 //!
-//! so that y ~ Beta(mu phi, (1 - mu) phi). With eta = logit(mu), y* = logit(y), mu* = psi(mu phi) - psi((1 - mu) phi),
-//! t = mu (1 - mu), r = y* - mu*, and psi the digamma function, one observation adds
+//! One observation adds the following to the log-likelihood l and to its derivatives by eta and by
+//! g = log_precision. psi and psi' are the digamma and trigamma functions.
 //!
-//! - ln Gamma(phi) - ln Gamma(mu phi) - ln Gamma((1 - mu) phi) + (mu phi - 1) ln y + ((1 - mu) phi - 1) ln(1 - y)
-//!   to the log-likelihood l;
-//! - phi t r to dl/d eta, and phi (mu r + ln(1 - y) - psi((1 - mu) phi) + psi(phi)) to dl/d log_precision;
-//! - and, with a = psi'(mu phi), b = psi'((1 - mu) phi), c = psi'(phi):
-//!   phi (t (1 - 2 mu) r - phi t^2 (a + b)) to d2l/d eta2,
-//!   phi t (r - phi (mu a - (1 - mu) b)) to d2l/d eta d log_precision,
-//!   dl/d log_precision + phi^2 (c - mu^2 a - (1 - mu)^2 b) to d2l/d log_precision2.
+//! ```text
+//! p = mu phi    q = (1 - mu) phi    t = mu (1 - mu)    r = logit(y) - (psi(p) - psi(q))
 //!
-//! The maximum is found by Newton's method, falling back on the expected information (Fisher scoring) where the
-//! observed one is not positive definite, with step halving. Standard errors come from the inverse of the
+//! l            ln Gamma(phi) - ln Gamma(p) - ln Gamma(q) + (p - 1) ln y + (q - 1) ln(1 - y)
+//! dl/d eta     phi t r
+//! dl/d g       phi (mu r + ln(1 - y) - psi(q) + psi(phi))
+//! d2l/d eta2   phi t (1 - 2 mu) r - phi^2 t^2 (psi'(p) + psi'(q))
+//! d2l/d eta dg phi t r - phi^2 t (mu psi'(p) - (1 - mu) psi'(q))
+//! d2l/d g2     dl/dg - phi^2 (mu^2 psi'(p) + (1 - mu)^2 psi'(q) - psi'(phi))
+//! ```
+//!
+//! The expectation of r and of dl/dg is 0, so the expected second derivatives are the last terms alone.
+//!
+//! The maximum is found by Newton's method, falling back on the expected information (Fisher scoring) where
+//! the observed one is not positive definite, with step halving. Standard errors come from the inverse of the
 //! observed information at the maximum, as in statsmodels' `BetaModel`.
 
 use statrs::function::gamma::{digamma, ln_gamma};
@@ -101,8 +108,9 @@ impl BetaFit {
 /// # Errors
 ///
 /// [`Error::TooFew`] with fewer than three observations; [`Error::NotFinite`] and [`Error::OutOfRange`] for a
-/// similarity outside [-1, 1] or a rating not strictly inside (0, 1); [`Error::Constant`] when all similarities
-/// are equal; [`Error::PerfectFit`] when the ratings have no spread around the curve; [`Error::NoConvergence`].
+/// similarity outside [-1, 1] or a rating not strictly inside (0, 1); [`Error::Constant`] when all
+/// similarities are equal; [`Error::PerfectFit`] when the ratings have no spread around the curve;
+/// [`Error::NoConvergence`].
 pub fn beta_regression(observations: &[Observation], options: FitOptions) -> Result<BetaFit, Error> {
     check(observations)?;
     let mut parameters = start(observations)?;
@@ -134,8 +142,8 @@ pub fn beta_regression(observations: &[Observation], options: FitOptions) -> Res
 /// Intercept, slope, log precision.
 type Parameters = [f64; 3];
 
-/// Ratings whose log precision exceeds this lie within a millionth of the curve: they are not ratings, and the
-/// likelihood is lost in rounding.
+/// Ratings whose log precision exceeds this lie within a millionth of the curve: they are not ratings, and
+/// the likelihood is lost in rounding.
 const PERFECT: f64 = 27.0;
 
 fn check(observations: &[Observation]) -> Result<(), Error> {
@@ -168,7 +176,7 @@ fn check(observations: &[Observation]) -> Result<(), Error> {
     let first = observations[0].similarity;
     if observations
         .iter()
-        .all(|observation| observation.similarity == first)
+        .all(|observation| observation.similarity.total_cmp(&first).is_eq())
     {
         return Err(Error::Constant {
             what: "similarity",
@@ -178,8 +186,8 @@ fn check(observations: &[Observation]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starting values of Ferrari and Cribari-Neto: least squares on the logit scale, and the precision that gives
-/// the variance of its residuals by the delta method, mean of 1 / (t sigma^2) - 1.
+/// Starting values of Ferrari and Cribari-Neto: least squares on the logit scale, and the precision that
+/// gives the variance of its residuals by the delta method, mean of 1 / (t sigma^2) - 1.
 fn start(observations: &[Observation]) -> Result<Parameters, Error> {
     let n = observations.len() as f64;
     let mean = |value: &dyn Fn(&Observation) -> f64| observations.iter().map(value).sum::<f64>() / n;
@@ -302,8 +310,9 @@ impl Likelihood {
     }
 }
 
-/// Adds one observation's second derivatives, by (eta, eta), (eta, log phi), (log phi, log phi), to the matrix
-/// over intercept, slope and log precision: eta changes by 1 with the intercept and by h with the slope.
+/// Adds one observation's second derivatives, by (eta, eta), (eta, log phi), (log phi, log phi), to the
+/// matrix over intercept, slope and log precision: eta changes by 1 with the intercept and by h with the
+/// slope.
 fn add(matrix: &mut [[f64; 3]; 3], h: f64, [eta_eta, eta_phi, phi_phi]: [f64; 3]) {
     matrix[0][0] += eta_eta;
     matrix[1][0] += eta_eta * h;
@@ -402,8 +411,8 @@ mod tests {
         .to_vec()
     }
 
-    /// Central differences of step 1e-5 leave an error of about 1e-10 times the third derivative, and 1e-11 of
-    /// rounding in the value.
+    /// Central differences of step 1e-5 leave an error of about 1e-10 times the third derivative, and 1e-11
+    /// of rounding in the value.
     #[test]
     fn derivatives_match_differences() {
         let data = example();

@@ -22,9 +22,9 @@ use crate::spec::{self, Spec};
 
 /// A choice of f, with its parameters.
 ///
-/// Written as text, `name` or `name:parameter=value,...`, and in a recipe as a table with a `name`. Parameters
-/// left out have their defaults. [`FromStr`] and serde check the parameters; values built by hand are checked by
-/// [`RelevanceFunction::check`], which everything that applies a function calls.
+/// Written as text, `name` or `name:parameter=value,...`, and in a recipe as a table with a `name`.
+/// Parameters left out have their defaults. [`FromStr`] and serde check the parameters; values built by hand
+/// are checked by [`RelevanceFunction::check`], which everything that applies a function calls.
 ///
 /// ```
 /// use hark_relevance::RelevanceFunction;
@@ -82,8 +82,8 @@ pub enum Range {
         /// The similarity that has relevance 1, and all above it.
         hi: f64,
     },
-    /// The smallest and the largest similarity in the batch's own table. Its diagonal is 1, so `hi` is 1. In a
-    /// batch whose captions are all alike every relevance is 1.
+    /// The smallest and the largest similarity in the batch's own table. Its diagonal is 1, so `hi` is 1. In
+    /// a batch whose captions are all alike every relevance is 1.
     PerBatch,
 }
 
@@ -103,8 +103,8 @@ const LOGISTIC: (f64, f64) = (-2.73, 4.58);
 const THRESHOLD: f64 = 0.7;
 const STEEP: (f64, f64) = (25.0, 20.0);
 
-/// With `shift` further above `slope` than this, even a caption's relevance to its own clip would vanish in 32
-/// bits, and with it the row sum: exp(-80) is still a normal number.
+/// With `shift` further above `slope` than this, even a caption's relevance to its own clip would vanish in
+/// 32 bits, and with it the row sum: exp(-80) is still a normal number.
 const STEEPEST: f64 = 80.0;
 
 impl Default for RelevanceFunction {
@@ -192,8 +192,8 @@ impl RelevanceFunction {
         )
     }
 
-    /// The same function with its range fixed, if it is a `minmax` that needs the range of the training captions
-    /// (see [`similarity_range`](crate::similarity::similarity_range)); any other function as it is.
+    /// The same function with its range fixed, if it is a `minmax` that needs the range of the training
+    /// captions (see [`similarity_range`](crate::similarity::similarity_range)); any other function as it is.
     ///
     /// # Errors
     ///
@@ -209,8 +209,9 @@ impl RelevanceFunction {
         Ok(fixed)
     }
 
-    /// The relevance of a clip to a caption, given the similarity `h` of the caption to the clip's caption and
-    /// whether both are captions of the same clip. Only `binary` looks at `same_clip`; it alone ignores `h`.
+    /// The relevance of a clip to a caption, given the similarity `h` of the caption to the clip's caption
+    /// and whether both are captions of the same clip. Only `binary` looks at `same_clip`; it alone ignores
+    /// `h`.
     ///
     /// # Errors
     ///
@@ -256,8 +257,8 @@ impl RelevanceFunction {
         })
     }
 
-    /// How relevances of this function become the target of a list. The softmax spreads relevances that are all
-    /// moderate; the others are sparse already, and a softmax would give weight to their zeros.
+    /// How relevances of this function become the target of a list. The softmax spreads relevances that are
+    /// all moderate; the others are sparse already, and a softmax would give weight to their zeros.
     pub fn normalisation(&self) -> Normalisation {
         match self {
             Self::Logistic { .. } | Self::MinMax { .. } => Normalisation::Softmax,

@@ -1,7 +1,7 @@
 //! Caption vectors in, graded relevance out; ratings in, a fitted function out.
 //!
-//! Two captions that say nearly the same describe nearly the same sound. From the similarity h of captions i and
-//! j this crate computes how relevant clip j is to caption i, g = f(h), with f non-decreasing:
+//! Two captions that say nearly the same describe nearly the same sound. From the similarity h of captions i
+//! and j this crate computes how relevant clip j is to caption i, g = f(h), with f non-decreasing:
 //!
 //! - [`similarity`]: cosines of caption vectors, and their range over a whole set;
 //! - [`function`]: the choices of f, by name and parameters;
@@ -12,6 +12,11 @@
 //!
 //! No model and no tensor library is known here: vectors cross as flat `&[f32]`, row-major, and must be unit
 //! vectors. Nothing prints, reads the environment or draws random numbers.
+
+#![cfg_attr(
+    test,
+    allow(clippy::float_cmp, reason = "tests of exact results compare them exactly")
+)]
 
 pub mod agreement;
 pub mod batch;

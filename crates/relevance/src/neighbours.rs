@@ -1,21 +1,21 @@
 //! Captions of different clips that say the same, and how often a training batch holds one.
 //!
-//! A contrastive objective treats every clip of the batch but the caption's own as wrong. Where another caption
-//! of the batch says the same as this one, its clip is probably right too: a likely false negative.
+//! A contrastive objective treats every clip of the batch but the caption's own as wrong. Where another
+//! caption of the batch says the same as this one, its clip is probably right too: a likely false negative.
 //!
 //! Let N captions be given, each with its clip, and let c_i be the number of captions of other clips whose
 //! similarity to caption i is at least a threshold. A batch is B of the N captions, drawn at random without
 //! replacement, each with its clip. Then
 //!
-//! - the expected number of ordered pairs (caption, clip of another caption) in the batch that are likely false
-//!   negatives is B (B - 1) / (N (N - 1)) times the sum of c_i: every ordered pair of captions is drawn with the
-//!   same probability;
-//! - the expected share of captions of the batch with at least one likely false negative is the mean over i of
-//!   1 - C(N - 1 - c_i, B - 1) / C(N - 1, B - 1): given that caption i is drawn, the other B - 1 come from the
-//!   remaining N - 1, and none of them may be one of the c_i.
+//! - the expected number of ordered pairs (caption, clip of another caption) in the batch that are likely
+//!   false negatives is B (B - 1) / (N (N - 1)) times the sum of c_i: every ordered pair of captions is drawn
+//!   with the same probability;
+//! - the expected share of captions of the batch with at least one likely false negative is the mean over i
+//!   of 1 - C(N - 1 - c_i, B - 1) / C(N - 1, B - 1): given that caption i is drawn, the other B - 1 come from
+//!   the remaining N - 1, and none of them may be one of the c_i.
 //!
-//! Captions of the same clip are not false negatives and do not count in c_i. Both figures are exact: c_i counts
-//! all pairs, not a list cut at some length.
+//! Captions of the same clip are not false negatives and do not count in c_i. Both figures are exact: c_i
+//! counts all pairs, not a list cut at some length.
 
 use std::num::NonZeroUsize;
 
@@ -94,8 +94,8 @@ pub struct Expected {
 ///
 /// # Errors
 ///
-/// [`Error::Rank`] for vectors that are not unit vectors, a wrong number of clips, thresholds that are missing or
-/// not finite, and when `watch` cancels.
+/// [`Error::Rank`] for vectors that are not unit vectors, a wrong number of clips, thresholds that are
+/// missing or not finite, and when `watch` cancels.
 pub fn census(
     captions: Vectors<'_>,
     clips: &[u32],
@@ -167,16 +167,16 @@ impl Census {
     }
 }
 
-/// 1 - C(N - 1 - c, B - 1) / C(N - 1, B - 1): the probability that at least one of c partners is among the B - 1
-/// others of a batch.
+/// 1 - C(N - 1 - c, B - 1) / C(N - 1, B - 1): the probability that at least one of c partners is among the B
+/// - 1 others of a batch.
 fn share_with_any(captions: usize, batch: usize, partners: usize) -> f64 {
     let (others, drawn) = (captions - 1, batch - 1);
     if partners + drawn > others {
         // Too few others are left for a batch without any partner.
         return f64::from(u8::from(partners > 0 && drawn > 0));
     }
-    // The quotient is symmetric in partners and drawn: the product over the smaller one is shorter. Logarithms
-    // keep a share near 0 exact to the last digits.
+    // The quotient is symmetric in partners and drawn: the product over the smaller one is shorter.
+    // Logarithms keep a share near 0 exact to the last digits.
     let (terms, removed) = (partners.min(drawn), partners.max(drawn));
     let log: f64 = (0..terms)
         .map(|term| (-(removed as f64) / (others - term) as f64).ln_1p())

@@ -1,16 +1,16 @@
 //! Ratings and similarities to the observations of a fit.
 //!
-//! People rated how well clips match queries. A rated clip has several captions, each with its own similarity to
-//! the query: [`Aggregate`] says how they make one h. Beta regression needs ratings strictly between 0 and 1:
-//! [`Bound`] says how those at the ends are moved inside. The paper's constants come from the mean and from
-//! clipping to [0.001, 0.999].
+//! People rated how well clips match queries. A rated clip has several captions, each with its own similarity
+//! to the query: [`Aggregate`] says how they make one h. Beta regression needs ratings strictly between 0 and
+//! 1: [`Bound`] says how those at the ends are moved inside. The paper's constants come from the mean and
+//! from clipping to [0.001, 0.999].
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 use crate::function::check_similarity;
-use crate::spec::{self, Spec};
+use crate::spec;
 
 /// One row of a regression.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -185,12 +185,12 @@ impl FromStr for Aggregate {
     }
 }
 
-const BOUNDS: [&str; 2] = ["clip", "squeeze"];
+const BOUNDS: [&str; 2] = ["a number such as 0.001", "squeeze"];
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Clip { by } => write!(f, "clip:by={by}"),
+            Self::Clip { by } => write!(f, "{by}"),
             Self::Squeeze => f.write_str("squeeze"),
         }
     }
@@ -199,19 +199,12 @@ impl fmt::Display for Bound {
 impl FromStr for Bound {
     type Err = Error;
 
+    /// A number is the distance of [`Bound::Clip`]; the other choice is called `squeeze`.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let mut spec = Spec::parse(text)?;
-        let bound = match spec.name {
-            "clip" => {
-                let by = spec.number("by")?.unwrap_or(CLIP);
-                spec.finish("clip", &["by"])?;
-                Self::Clip { by }
-            }
-            "squeeze" => {
-                spec.finish("squeeze", &[])?;
-                Self::Squeeze
-            }
-            name => return Err(spec::unknown("bound", name, &BOUNDS)),
+        let bound = match (text.parse(), text) {
+            (Ok(by), _) => Self::Clip { by },
+            (_, "squeeze") => Self::Squeeze,
+            (_, name) => return Err(spec::unknown("bound", name, &BOUNDS)),
         };
         bound.check()?;
         Ok(bound)
@@ -302,22 +295,15 @@ mod tests {
         for text in ["mean", "max", "each"] {
             assert_eq!(text.parse::<Aggregate>().unwrap().to_string(), text);
         }
-        for text in ["clip:by=0.01", "squeeze"] {
+        for text in ["0.01", "squeeze"] {
             assert_eq!(text.parse::<Bound>().unwrap().to_string(), text);
         }
-        assert_eq!("clip".parse(), Ok(Bound::default()));
+        assert_eq!("0.001".parse(), Ok(Bound::default()));
         assert_eq!(
             "means".parse::<Aggregate>().unwrap_err().to_string(),
             "no aggregate is called `means` (did you mean `mean`?); there are: mean, max, each"
         );
-        for text in [
-            "clip:by=0",
-            "clip:by=0.5",
-            "clip:by=nan",
-            "clip:b=0.1",
-            "squeeze:by=0.1",
-            "clop",
-        ] {
+        for text in ["0", "0.5", "nan", "clip", "squeeze:by=0.1", "squeze"] {
             assert!(text.parse::<Bound>().is_err(), "{text}");
         }
     }

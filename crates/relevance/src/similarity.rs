@@ -1,8 +1,8 @@
 //! Similarity h of captions: the cosine of their vectors.
 //!
 //! In: unit vectors, `[captions, dim]`. Out: numbers in [-1, 1]. Vectors whose norm is not 1 within
-//! [`UNIT_TOLERANCE`] are refused, as their inner products would not be cosines. Rounding can push a cosine past
-//! 1 by a few units in the last place; every similarity is clamped.
+//! [`UNIT_TOLERANCE`] are refused, as their inner products would not be cosines. Rounding can push a cosine
+//! past 1 by a few units in the last place; every similarity is clamped.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -11,8 +11,8 @@ use hark_rank::{Vectors, Watch, exact};
 
 use crate::Error;
 
-/// How far a norm may be from 1. Wide enough for vectors that were stored with 16 bits, narrow enough to refuse
-/// vectors that were never normalised.
+/// How far a norm may be from 1. Wide enough for vectors that were stored with 16 bits, narrow enough to
+/// refuse vectors that were never normalised.
 pub const UNIT_TOLERANCE: f64 = 2e-3;
 
 /// Inner product of two vectors, summed in 64 bits.
@@ -34,7 +34,8 @@ pub fn dot(a: &[f32], b: &[f32]) -> Result<f64, Error> {
 /// Cosine of two vectors of any length.
 ///
 /// ```
-/// assert_eq!(hark_relevance::similarity::cosine(&[3.0, 0.0], &[1.0, 1.0])?, 0.5_f64.sqrt());
+/// let h = hark_relevance::similarity::cosine(&[3.0, 0.0], &[1.0, 1.0])?;
+/// assert!((h - 0.5_f64.sqrt()).abs() < 1e-12);
 /// # Ok::<(), hark_relevance::Error>(())
 /// ```
 ///
@@ -82,8 +83,8 @@ pub fn row(query: &[f32], vectors: Vectors<'_>) -> Result<Vec<f32>, Error> {
     Ok(similarities)
 }
 
-/// Similarity of every pair, `[captions, captions]`: symmetric, with ones on the diagonal. For sets small enough
-/// to hold the table, such as a training batch.
+/// Similarity of every pair, `[captions, captions]`: symmetric, with ones on the diagonal. For sets small
+/// enough to hold the table, such as a training batch.
 ///
 /// ```
 /// use hark_relevance::{Vectors, similarity};
@@ -152,9 +153,9 @@ pub struct SimilarityRange {
 
 /// The range of similarities between different captions: the default `lo` and `hi` of `minmax`.
 ///
-/// `texts` says which captions are the same, one number for each (see [`same_text`]): a text that occurs twice is
-/// one caption, and its similarity of 1 with itself does not count. All pairs are compared in blocks; the full
-/// table is never held. `threads` of `None` uses the caller's rayon pool.
+/// `texts` says which captions are the same, one number for each (see [`same_text`]): a text that occurs
+/// twice is one caption, and its similarity of 1 with itself does not count. All pairs are compared in
+/// blocks; the full table is never held. `threads` of `None` uses the caller's rayon pool.
 ///
 /// ```
 /// use hark_relevance::{Vectors, similarity, unwatched};
@@ -169,8 +170,8 @@ pub struct SimilarityRange {
 ///
 /// # Errors
 ///
-/// [`Error::NoDifferentCaptions`], [`Error::Rank`] for vectors that are not unit vectors, for a wrong number of
-/// `texts`, and when `watch` cancels.
+/// [`Error::NoDifferentCaptions`], [`Error::Rank`] for vectors that are not unit vectors, for a wrong number
+/// of `texts`, and when `watch` cancels.
 pub fn similarity_range(
     vectors: Vectors<'_>,
     texts: &[u32],

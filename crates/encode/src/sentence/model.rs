@@ -15,8 +15,7 @@ use crate::transformer::{Block, Transformer};
 #[derive(Module, Debug)]
 pub(super) struct Model {
     tokens: Param<Tensor<2>>,
-    /// `[positions, width]`, from the first token's position on; the vector of token type 0 is added in, as every
-    /// token of a single text has it.
+    /// `[positions, width]`; with BERT the vector of token type 0 is added in, as every token of a single text has it.
     positions: Param<Tensor<2>>,
     norm: LayerNorm,
     /// `[buckets, heads]`.
@@ -91,7 +90,6 @@ impl Model {
                 &BERT
             }
             Family::Mpnet => {
-                positions.drain(..mpnet::POSITION_OFFSET * width);
                 let name = format!("{prefix}encoder.relative_attention_bias.weight");
                 let shape = [config.relative_attention_num_buckets, config.num_attention_heads];
                 relative = Some(file.parameter(&name, shape, device)?);
@@ -134,10 +132,14 @@ impl Model {
         let batch = ids.len() / tokens;
         let table = self.tokens.val();
         let [_, width] = table.dims();
-        let ids = Tensor::<1, Int>::from_data(TensorData::new(ids, [batch * tokens]), device);
-        let words = table.select(0, ids).reshape([batch, tokens, width]);
-        let positions = self.positions.val().narrow(0, 0, tokens).unsqueeze::<3>();
-        let x = self.norm.forward(words + positions);
+        let positions: Vec<i32> = match self.relative {
+            None => (0..batch).flat_map(|_| 0..tokens as i32).collect(),
+            Some(_) => ids.chunks_exact(tokens).flat_map(mpnet::positions).collect(),
+        };
+        let rows =
+            |ids: Vec<i32>| Tensor::<1, Int>::from_data(TensorData::new(ids, [batch * tokens]), device);
+        let summed = table.select(0, rows(ids)) + self.positions.val().select(0, rows(positions));
+        let x = self.norm.forward(summed.reshape([batch, tokens, width]));
         let bias = self.relative.as_ref().map(|table| {
             let [count, heads] = table.val().dims();
             let buckets = mpnet::buckets(tokens, count);

@@ -1,11 +1,27 @@
-//! MPNet's relative positions: a learned bias per head and bucket of the distance between two tokens.
+//! MPNet's positions: absolute ones behind the padding id, and relative ones, a learned bias per head and bucket of the
+//! distance between two tokens.
 //!
 //! The distance key − query falls into one of `buckets`: half of them for keys before the query (and the query itself),
 //! half for keys after it. Of each half the first half holds one distance each, the rest grow logarithmically up to
 //! 128, and all that is farther shares the last one (Raffel et al. 2020, section 2.1).
 
-/// The first token's position: MPNet counts from its padding id, 1, as RoBERTa does.
-pub(super) const POSITION_OFFSET: usize = 2;
+/// MPNet's padding id, fixed in the reference whatever the configuration says.
+const PADDING: i32 = 1;
+
+/// The first token's position: MPNet counts from behind its padding id, as RoBERTa does.
+pub(super) const POSITION_OFFSET: usize = PADDING as usize + 1;
+
+/// Positions of a text's tokens: counted from [`POSITION_OFFSET`], and where a text spells out `<pad>`, that token has
+/// the padding's position and is not counted.
+pub(super) fn positions(ids: &[i32]) -> impl Iterator<Item = i32> {
+    ids.iter().scan(PADDING, |last, &id| {
+        if id == PADDING {
+            return Some(PADDING);
+        }
+        *last += 1;
+        Some(*last)
+    })
+}
 
 const MAX_DISTANCE: f32 = 128.0;
 
@@ -30,4 +46,32 @@ pub(super) fn buckets(tokens: usize, buckets: usize) -> Vec<i32> {
     pairs
         .map(|(query, key)| bucket(query, key, buckets) as i32)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All distances that the model can see, against `MPNetEncoder.relative_position_bucket`.
+    #[test]
+    fn buckets_equal_the_reference() {
+        let golden = include_str!("../../tests/golden/mpnet-tiny/expected.json");
+        let golden: serde_json::Value = serde_json::from_str(golden).unwrap();
+        let golden = &golden["relative_position_buckets"];
+        let reach = golden["reach"].as_i64().unwrap();
+        let expected = golden["buckets"].as_array().unwrap();
+        assert_eq!(expected.len() as i64, 2 * reach + 1);
+        for (distance, expected) in (-reach..=reach).zip(expected) {
+            let (query, key) = if distance < 0 {
+                (distance.unsigned_abs() as usize, 0)
+            } else {
+                (0, distance as usize)
+            };
+            assert_eq!(
+                bucket(query, key, 32) as i64,
+                expected.as_i64().unwrap(),
+                "distance {distance}"
+            );
+        }
+    }
 }

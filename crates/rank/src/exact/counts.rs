@@ -63,8 +63,8 @@ impl Counts {
     }
 }
 
-/// Counts, for every row and each of `thresholds`, the other rows whose inner product with it is at least that
-/// threshold. Rows of the same group are left out. All pairs are counted; nothing is cut off.
+/// Counts, for every row and each of `thresholds`, the other rows whose inner product with it is at least
+/// that threshold. Rows of the same group are left out. All pairs are counted; nothing is cut off.
 ///
 /// ```
 /// use hark_rank::{Vectors, exact, unwatched};
@@ -120,8 +120,8 @@ pub(super) fn in_blocks_of(
         parts.push(Mutex::new(part));
         rest = after;
     }
-    // A worker collects the counts of a tile for itself and adds them at the end, so that it holds one lock at a
-    // time and only shortly.
+    // A worker collects the counts of a tile for itself and adds them at the end, so that it holds one lock
+    // at a time and only shortly.
     let scratch = || (Vec::<u32>::new(), Vec::<u32>::new());
     blocks::pass(
         vectors,

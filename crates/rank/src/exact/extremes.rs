@@ -1,5 +1,6 @@
 //! The lowest and the highest score of any pair.
 
+use std::cmp::Ordering;
 use std::sync::Mutex;
 
 use super::{Options, Pair};
@@ -16,8 +17,8 @@ pub struct Extremes {
     pub highest: Pair,
 }
 
-/// The lowest and the highest inner product between two rows of different groups. `None` when there is no such
-/// pair.
+/// The lowest and the highest inner product between two rows of different groups. `None` when there is no
+/// such pair.
 ///
 /// ```
 /// use hark_rank::{Vectors, exact, unwatched};
@@ -121,23 +122,17 @@ fn range(scores: &[f32]) -> (f32, f32) {
 }
 
 fn merge(a: Extremes, b: Extremes) -> Extremes {
-    let rows = |pair: Pair| (pair.first, pair.second);
-    let lower = |a: Pair, b: Pair| {
-        if b.score < a.score || (b.score == a.score && rows(b) < rows(a)) {
-            b
-        } else {
-            a
-        }
-    };
-    let higher = |a: Pair, b: Pair| {
-        if b.score > a.score || (b.score == a.score && rows(b) < rows(a)) {
-            b
-        } else {
-            a
-        }
-    };
+    // Scores are never NaN.
+    let by_score = |a: &Pair, b: &Pair| a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
+    let by_rows = |a: &Pair, b: &Pair| (a.first, a.second).cmp(&(b.first, b.second));
+    let lowest = [a.lowest, b.lowest]
+        .into_iter()
+        .min_by(|a, b| by_score(a, b).then(by_rows(a, b)));
+    let highest = [a.highest, b.highest]
+        .into_iter()
+        .min_by(|a, b| by_score(b, a).then(by_rows(a, b)));
     Extremes {
-        lowest: lower(a.lowest, b.lowest),
-        highest: higher(a.highest, b.highest),
+        lowest: lowest.unwrap_or(a.lowest),
+        highest: highest.unwrap_or(a.highest),
     }
 }

@@ -1,11 +1,13 @@
 //! The `k` best rows for every row.
 //!
 //! Order: score descending, then id ascending. It is a total order, so the `k` best of a row are one definite
-//! list however the blocks come in. Each candidate is packed into one `u64` whose natural order is that order.
+//! list however the blocks come in. Each candidate is packed into one `u64` whose natural order is that
+//! order.
 //!
 //! Every row has a reservoir of `k` places and a quarter more. A candidate that beats the row's floor is
-//! appended; when the reservoir is full, a selection throws all but the best `k` away and raises the floor. That
-//! costs a few comparisons for each candidate at any `k`, where a heap would take `log k` unpredictable ones.
+//! appended; when the reservoir is full, a selection throws all but the best `k` away and raises the floor.
+//! That costs a few comparisons for each candidate at any `k`, where a heap would take `log k` unpredictable
+//! ones.
 
 use std::sync::Mutex;
 
@@ -34,8 +36,8 @@ impl Neighbours {
         self.starts.len() - 1
     }
 
-    /// Where each row starts in [`Neighbours::ids`] and [`Neighbours::scores`]; one more than rows, the last is
-    /// their length.
+    /// Where each row starts in [`Neighbours::ids`] and [`Neighbours::scores`]; one more than rows, the last
+    /// is their length.
     pub fn starts(&self) -> &[usize] {
         &self.starts
     }
@@ -66,10 +68,11 @@ impl Neighbours {
     }
 }
 
-/// The `k` rows with the largest inner product with each row, itself and its group left out; score descending,
-/// then id ascending.
+/// The `k` rows with the largest inner product with each row, itself and its group left out; score
+/// descending, then id ascending.
 ///
-/// Takes, beyond vectors and result, a quarter of the size of the result and about 3 MB for each thread.
+/// Takes, beyond vectors and result, a quarter of the size of the result and about 2 MB for each thread: 12
+/// MB for 49 838 rows, `k` = 100 and two threads.
 ///
 /// ```
 /// use hark_rank::{Vectors, exact, unwatched};
@@ -183,8 +186,8 @@ impl Shortlists {
 /// One number whose order is: score ascending, then id descending. Zeros of either sign are one score.
 #[inline]
 fn pack(score: f32, id: usize) -> u64 {
-    // Adding zero turns -0.0 into 0.0. Flipping the sign bit of positive numbers, and all bits of negative ones,
-    // makes the order of the bits the order of the numbers.
+    // Adding zero turns -0.0 into 0.0. Flipping the sign bit of positive numbers, and all bits of negative
+    // ones, makes the order of the bits the order of the numbers.
     let bits = (score + 0.0).to_bits();
     let ordered = bits ^ (((bits as i32 >> 31) as u32) | 0x8000_0000);
     (u64::from(ordered) << 32) | u64::from(!(id as u32))
@@ -201,6 +204,10 @@ fn unpack(key: u64) -> (f32, u32) {
 }
 
 /// Offers every pair of a tile off the diagonal to both of its rows.
+#[expect(
+    clippy::needless_bitwise_bool,
+    reason = "a lazy operator is a branch, and a branch stops vectorisation"
+)]
 fn offer(rows: &mut Shortlists, columns: &mut Shortlists, tile: &Tile<'_>, options: &Options<'_>) {
     for (i, start, scores) in tile.pairs() {
         debug_assert_eq!(start, 0, "the whole row lies off the diagonal");
@@ -260,10 +267,7 @@ fn collect(k: usize, rows: usize, shortlists: Vec<Mutex<Shortlists>>) -> Result<
     let mut starts = Vec::with_capacity(rows + 1);
     starts.push(0);
     let (mut ids, mut scores) = (Vec::<u32>::new(), Vec::<f32>::new());
-    let most = k
-        .min(rows.saturating_sub(1))
-        .checked_mul(rows)
-        .unwrap_or(usize::MAX);
+    let most = k.min(rows.saturating_sub(1)).saturating_mul(rows);
     if ids.try_reserve_exact(most).is_err() || scores.try_reserve_exact(most).is_err() {
         return Err(Error::TooLarge { rows, width: k });
     }
@@ -297,7 +301,7 @@ mod tests {
 
     #[test]
     fn packed_order_is_score_then_id() {
-        let scores = [f32::MIN, -2.5, -1e-40, 0.0, 1e-40, 0.5, 0.5000001, f32::MAX];
+        let scores = [f32::MIN, -2.5, -1e-40, 0.0, 1e-40, 0.5, 0.500_000_1, f32::MAX];
         for pair in scores.windows(2) {
             assert!(
                 pack(pair[0], 0) < pack(pair[1], 9),

@@ -31,8 +31,8 @@ pub struct Pairs {
 ///
 /// # Errors
 ///
-/// [`Error::BadThreshold`], [`Error::GroupsMismatch`], [`Error::Threads`], and [`Error::Cancelled`] when `watch`
-/// says so.
+/// [`Error::BadThreshold`], [`Error::GroupsMismatch`], [`Error::Threads`], and [`Error::Cancelled`] when
+/// `watch` says so.
 pub fn pairs_above(
     vectors: Vectors<'_>,
     threshold: f32,

@@ -1,7 +1,7 @@
 //! Every pass against the plain loop over all pairs, for many shapes, block sizes and numbers of threads.
 //!
-//! The vectors hold small whole numbers: every inner product is exact in `f32`, ties are frequent, and results
-//! must be equal, not close.
+//! The vectors hold small whole numbers: every inner product is exact in `f32`, ties are frequent, and
+//! results must be equal, not close.
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
