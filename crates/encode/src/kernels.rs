@@ -8,11 +8,15 @@
 //! 5e-7.
 
 #![allow(unsafe_code)]
+// The loops must be inlined into the function that is compiled for the vector unit: that is their whole point.
+#![allow(clippy::inline_always)]
+// P begins near 2/sqrt(pi) because erf does; it is a fitted number all the same.
+#![allow(clippy::approx_constant)]
 
 use burn::tensor::{Device, Tensor, TensorData, activation};
 
 /// Where the error function reaches 1 in 32 bits.
-const REACH: f32 = 3.919_205_9;
+const REACH: f32 = 3.919_206;
 /// P and Q, constant terms first.
 const P: [f32; 6] = [
     1.128_379,
@@ -117,7 +121,9 @@ mod tests {
         let mut numbers = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0];
         gelu_in_place(&mut numbers);
         assert!(numbers[0].is_nan());
-        assert_eq!(numbers[1], f32::INFINITY);
-        assert_eq!(numbers[3], 0.0);
+        assert!(
+            numbers[1] == f32::INFINITY && numbers[3].to_bits() == 0,
+            "{numbers:?}"
+        );
     }
 }

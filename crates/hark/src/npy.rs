@@ -54,7 +54,9 @@ pub fn write_numbers<T: Number>(output: &mut impl Write, numbers: &[T]) -> Resul
     let mut bytes = Vec::new();
     for chunk in numbers.chunks(1 << 14) {
         bytes.clear();
-        chunk.iter().for_each(|number| number.append(&mut bytes));
+        for &number in chunk {
+            number.append(&mut bytes);
+        }
         output.write_all(&bytes)?;
     }
     Ok(())

@@ -151,7 +151,7 @@ fn similarity_compares_the_first_with_the_rest() {
     let found = place.json(&args);
     let similarities: Vec<f64> = serde_json::from_value(found["similarities"].clone()).unwrap();
     assert_eq!(similarities.len(), 3);
-    assert_eq!(similarities[0], 1.0);
+    assert_eq!(found["similarities"][0], 1.0);
     assert!((similarities[1] - 1.0).abs() < 1e-6 && similarities[2] < 0.999);
     let expected = 1.0 / (1.0 + (2.73 - 4.58 * similarities[2]).exp());
     assert!((found["relevances"][2].as_f64().unwrap() - expected).abs() < 1e-9);
@@ -212,9 +212,9 @@ fn copy_folder(from: &Path, to: &Path) {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());
         if path.is_dir() {
-            copy_folder(&path, &target)
+            copy_folder(&path, &target);
         } else {
-            drop(fs_err::copy(&path, &target).unwrap())
+            fs_err::copy(&path, &target).unwrap();
         }
     }
 }
@@ -225,7 +225,7 @@ fn fit_and_agree_report_on_ratings() {
     let (captions, ratings) = rated_set(&place);
     let model = model();
     let common = ["--captions", &captions, "--ratings", &ratings, "--model", &model];
-    let fit = |more: &[&str]| [&["relevance", "fit"], &common[..], more].concat();
+    let fit = |more: &[&'static str]| [&["relevance", "fit"], &common[..], more].concat();
     let found = place.json(&fit(&["--json", "--plot", "fit.svg"]));
     for key in ["intercept", "slope", "log_precision", "log_likelihood"] {
         assert!(found[key].as_f64().unwrap().is_finite(), "{key}");
@@ -403,7 +403,7 @@ fn bad_captions_are_refused_with_file_and_line() {
         ),
         (
             "broken.jsonl",
-            b"{\"caption\": \"a\"}\n{\"caption\": \n",
+            b"{\"caption\": \"a\"}\n{\"caption\": }\n",
             &["broken.jsonl", "2"],
         ),
     ];

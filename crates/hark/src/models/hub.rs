@@ -28,7 +28,7 @@ impl Hub {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let config = ureq::Agent::config_builder()
             .timeout_connect(Some(Duration::from_secs(15)))
-            .timeout_recv_response(Some(Duration::from_secs(60)))
+            .timeout_recv_response(Some(Duration::from_mins(1)))
             .http_status_as_error(false)
             .build();
         let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned());

@@ -74,7 +74,7 @@ fn find_wheel(folder: &Path, package: &str) -> Result<Option<PathBuf>> {
             .file_name()
             .map(|name| name.to_string_lossy().to_ascii_lowercase())
             .unwrap_or_default();
-        if name.starts_with(&prefix) && name.ends_with(".whl") {
+        if name.starts_with(&prefix) && path.extension().is_some_and(|extension| extension == "whl") {
             return Ok(Some(path));
         }
     }

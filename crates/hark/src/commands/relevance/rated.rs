@@ -112,25 +112,22 @@ impl<'a> Pairing<'a> {
         let mut missing = None;
         for set in sets {
             let index = set.clip_index();
-            match ratings
-                .iter()
-                .find(|rating| !index.contains_key(rating.candidate_clip.as_str()))
-            {
-                Some(rating) => missing = missing.or(Some(rating)),
-                None => {
-                    let captions = set.captions_by_clip();
-                    let texts = |rating: &Rating| {
-                        let clip = index[rating.candidate_clip.as_str()];
-                        captions[clip]
-                            .iter()
-                            .map(|&caption| set.captions[caption].text.as_str())
-                            .collect()
-                    };
-                    return Ok(Self {
-                        rated: ratings.iter().map(|rating| (rating, texts(rating))).collect(),
-                    });
-                }
+            let unknown = |rating: &&Rating| !index.contains_key(rating.candidate_clip.as_str());
+            if let Some(rating) = ratings.iter().find(unknown) {
+                missing = missing.or(Some(rating));
+                continue;
             }
+            let captions = set.captions_by_clip();
+            let texts = |rating: &Rating| {
+                let clip = index[rating.candidate_clip.as_str()];
+                captions[clip]
+                    .iter()
+                    .map(|&caption| set.captions[caption].text.as_str())
+                    .collect()
+            };
+            return Ok(Self {
+                rated: ratings.iter().map(|rating| (rating, texts(rating))).collect(),
+            });
         }
         match missing {
             Some(rating) => bail!(

@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<()> {
             "relevances": relevances,
         }));
     }
-    let mut text = format!("similarity  relevance  caption\n");
+    let mut text = "similarity  relevance  caption\n".to_owned();
     for ((h, g), caption) in similarities.iter().zip(&relevances).zip(&captions) {
         text.push_str(&format!("{h:10.3}  {g:9.3}  {caption}\n"));
     }
