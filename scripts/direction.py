@@ -14,7 +14,8 @@ ALLOWED = {
     "hark-relevance": {"hark-rank"},
     "hark-corpus": set(),
     "hark-encode": set(),
-    "hark": {"hark-rank", "hark-relevance", "hark-corpus", "hark-encode"},
+    "hark-learn": {"hark-encode", "hark-rank"},
+    "hark": {"hark-rank", "hark-relevance", "hark-corpus", "hark-encode", "hark-learn"},
 }
 # Outside crates that belong to some of ours alone.
 OWNERS = {

@@ -72,6 +72,18 @@ impl Tokenizer {
         self.max_tokens
     }
 
+    /// All tokens, in the order of their ids.
+    pub fn vocabulary(&self) -> Vec<String> {
+        let mut tokens: Vec<(u32, String)> = self
+            .inner
+            .get_vocab(true)
+            .into_iter()
+            .map(|(token, id)| (id, token))
+            .collect();
+        tokens.sort_unstable();
+        tokens.into_iter().map(|(_, token)| token).collect()
+    }
+
     /// Tokens of each text, computed in parallel on the caller's thread pool.
     ///
     /// # Errors

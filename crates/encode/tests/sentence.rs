@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use hark_encode::Error;
-use hark_encode::sentence::{CaptionEncoder, SentenceEncoder, SentenceFolder};
+use hark_encode::sentence::{CaptionEncoder, SentenceEncoder, SentenceFolder, SentenceModel};
 use serde::Deserialize;
 
 /// The reference and we both compute in 32 bits, in different order. The script measures how far the reference's own
@@ -150,7 +150,7 @@ fn breaking_off_is_an_error_and_keeps_what_was_done() {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let open = || {
         CaptionEncoder::open(
-            SentenceFolder::open(&golden("bert-tiny")).unwrap(),
+            SentenceModel::open(&golden("bert-tiny")).unwrap(),
             Some(cache.path()),
             2,
         )
@@ -182,7 +182,7 @@ fn a_second_run_computes_nothing() {
     let texts = ["rain", "wind", "rain", "a dog barks", " wind "];
     let open = || {
         CaptionEncoder::open(
-            SentenceFolder::open(&golden("mpnet-tiny")).unwrap(),
+            SentenceModel::open(&golden("mpnet-tiny")).unwrap(),
             Some(cache.path()),
             1,
         )
@@ -386,4 +386,139 @@ fn the_fingerprint_follows_what_decides_the_numbers() {
     *bytes.last_mut().unwrap() ^= 1;
     fs_err::write(&path, bytes).unwrap();
     assert_ne!(before, print());
+}
+
+mod fixed {
+    use super::*;
+    use hark_encode::sentence::{Card, Parts, StaticEncoder};
+
+    fn card() -> Card {
+        Card {
+            name: "tiny".to_owned(),
+            teacher: "none".to_owned(),
+            teacher_fingerprint: String::new(),
+            captions: Vec::new(),
+            command: "none".to_owned(),
+            teacher_licence: "none".to_owned(),
+        }
+    }
+
+    fn parts() -> Parts {
+        Parts {
+            units: ["rain", "dog", "##s", "dog barks"].map(str::to_owned).to_vec(),
+            vectors: vec![127, 0, 0, 127, 64, 64, -127, 0],
+            scales: vec![1.0, 0.5, 0.25, 1.0],
+            bias: vec![0.0, 1.0],
+        }
+    }
+
+    fn write(folder: &Path, parts: &Parts) {
+        fs_err::write(
+            folder.join("model.safetensors"),
+            StaticEncoder::to_bytes(parts, &card()).unwrap(),
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn a_vector_is_the_weighted_sum_of_its_units() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &parts());
+        let SentenceModel::Static(encoder) = SentenceModel::open(folder.path()).unwrap() else {
+            panic!("a folder without a configuration is a static encoder");
+        };
+        assert_eq!((encoder.dim(), encoder.units()), (2, 4));
+        // bias + rain, bias + dog + ##s, the bias alone.
+        let sums = [[127.0_f32, 1.0], [16.0, 1.0 + 63.5 + 16.0], [0.0, 1.0]];
+        let vectors = encoder.embed(&["Rain!", "dogs", "xyz"]).unwrap();
+        for (vector, sum) in vectors.chunks_exact(2).zip(sums) {
+            let norm = sum[0].hypot(sum[1]);
+            assert!(
+                (vector[0] - sum[0] / norm).abs() < 1e-6 && (vector[1] - sum[1] / norm).abs() < 1e-6,
+                "{vector:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &parts());
+        let path = folder.path().join("model.safetensors");
+        let bytes = fs_err::read(&path).unwrap();
+        for length in 0..bytes.len() {
+            fs_err::write(&path, &bytes[..length]).unwrap();
+            assert!(StaticEncoder::open(&path).is_err(), "cut at {length}");
+        }
+        let wrong = |change: fn(&mut Parts)| {
+            let mut parts = parts();
+            change(&mut parts);
+            StaticEncoder::to_bytes(&parts, &card()).unwrap_err().to_string()
+        };
+        assert!(wrong(|parts| parts.scales[0] = f32::NAN).contains("not a number"));
+        assert!(wrong(|parts| parts.scales.push(1.0)).contains("scales"));
+        assert!(wrong(|parts| drop(parts.units.pop())).contains("vectors"));
+        // A transformer's weights without their configuration are not one of ours.
+        fs_err::copy(golden("bert-tiny/model.safetensors"), &path).unwrap();
+        assert!(
+            SentenceModel::open(folder.path())
+                .unwrap_err()
+                .to_string()
+                .contains("not a static encoder")
+        );
+    }
+
+    #[test]
+    fn the_embedded_one_knows_captions() {
+        let encoder = StaticEncoder::embedded().unwrap();
+        assert_eq!(encoder.card().name, "caption-static");
+        assert_eq!(encoder.card().teacher, "all-mpnet-base-v2");
+        assert!(
+            encoder
+                .card()
+                .captions
+                .iter()
+                .all(|file| file.file == "train.csv" && file.captions == 49_838)
+        );
+        let captions = [
+            "A cat is crying and a person is speaking",
+            "A man is talking and a cat crying",
+            "A cat is crying",
+            "Heavy rain falls on a metal roof",
+            "a dog barks then a car passes",
+            "a car passes then a dog barks",
+        ];
+        let vectors = encoder.embed(&captions).unwrap();
+        let h = |a: usize, b: usize| -> f32 {
+            let (a, b) = (&vectors[a * encoder.dim()..], &vectors[b * encoder.dim()..]);
+            a.iter().zip(b).take(encoder.dim()).map(|(x, y)| x * y).sum()
+        };
+        // The paper's Table I has 0.90 and 0.80.
+        assert!((h(0, 1) - 0.90).abs() < 0.08, "{}", h(0, 1));
+        assert!((h(0, 2) - 0.80).abs() < 0.08, "{}", h(0, 2));
+        assert!(h(0, 3) < 0.3, "{}", h(0, 3));
+        // Order tells a little, and only a little.
+        assert!(h(4, 5) > 0.8 && h(4, 5) < 0.999, "{}", h(4, 5));
+    }
+
+    /// Words that nobody has heard of, and no words at all.
+    #[test]
+    fn any_text_has_a_vector() {
+        let encoder = StaticEncoder::embedded().unwrap();
+        let long = "rain ".repeat(5_000);
+        let texts = [
+            "",
+            "!?",
+            "zzyzxqwv",
+            "雨が降っている",
+            "дождь",
+            "\u{1F415} barks",
+            long.as_str(),
+        ];
+        let vectors = encoder.embed(&texts).unwrap();
+        for vector in vectors.chunks_exact(encoder.dim()) {
+            let norm: f32 = vector.iter().map(|x| x * x).sum();
+            assert!((norm - 1.0).abs() < 1e-4, "{norm}");
+        }
+    }
 }

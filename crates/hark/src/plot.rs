@@ -52,24 +52,29 @@ fn draw(
         )?
         .label("mean rating")
         .legend(|(x, y)| Circle::new((x + 10, y), 5, BLACK.stroke_width(2)));
+    // The paper's curve lies under the fitted one, and is wide enough to be seen where they agree.
     let curves = [
-        (fitted, RED, "fitted"),
-        (&RelevanceFunction::default(), BLUE, "paper"),
+        (
+            &RelevanceFunction::default(),
+            BLUE.mix(0.35).stroke_width(7),
+            "paper",
+        ),
+        (fitted, RED.stroke_width(2), "fitted"),
     ];
-    for (function, colour, name) in curves {
+    for (function, style, name) in curves {
         let at = |step: usize| lowest + (1.0 - lowest) * step as f64 / CURVE_STEPS as f64;
         let curve = (0..=CURVE_STEPS)
             .map(at)
             .map(|h| Ok((h, function.apply(h, false)?)));
         let curve = curve.collect::<Result<Vec<_>, hark_relevance::Error>>()?;
         chart
-            .draw_series(LineSeries::new(curve, colour.stroke_width(2)))?
+            .draw_series(LineSeries::new(curve, style))?
             .label(format!("{name}: {}", formula(function)))
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(SeriesLabelPosition::LowerRight)
         .background_style(WHITE.mix(0.85))
         .border_style(BLACK.mix(0.3))
         .draw()?;

@@ -612,7 +612,10 @@ fn an_unknown_model_says_what_there_is() {
         "{message}"
     );
     let message = place.fails(&["relevance", "similarity", "a", "b", "--model", "word2vec"]);
-    assert!(message.contains("known models: all-mpnet-base-v2"), "{message}");
+    assert!(
+        message.contains("known models: caption-static, all-mpnet-base-v2"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -648,4 +651,136 @@ fn a_pull_checks_the_pinned_hash() {
         "{message}"
     );
     assert!(!place.path("home/models").exists());
+}
+
+/// Without a model named, the built-in one answers, and says so in one line.
+#[test]
+fn the_built_in_encoder_needs_no_download() {
+    let place = Place::new();
+    let output = place.run(&[
+        "relevance",
+        "similarity",
+        "a cat is crying",
+        "a cat cries",
+        "an engine runs",
+        "--json",
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let notice = text(&output.stderr);
+    assert_eq!(notice.lines().count(), 1, "{notice}");
+    assert!(
+        notice.contains("caption-static") && notice.contains("hark models pull all-mpnet-base-v2"),
+        "{notice}"
+    );
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let h = |nth: usize| found["similarities"][nth].as_f64().unwrap();
+    assert!(h(1) > 0.8 && h(2) < 0.5, "{found}");
+    // Named, it says nothing, and is listed and described like any other.
+    let named = place.run(&["relevance", "similarity", "a", "b", "--model", "caption-static"]);
+    assert!(named.status.success() && named.stderr.is_empty());
+    assert!(place.ok(&["models", "list"]).contains("caption-static"));
+    assert!(
+        place
+            .ok(&["models", "info", "caption-static"])
+            .contains("all-mpnet-base-v2")
+    );
+    assert!(!place.path("home").exists(), "nothing is stored");
+}
+
+#[test]
+fn distilling_makes_an_encoder_and_the_same_one_twice() {
+    let place = Place::new();
+    let teacher = model();
+    let nouns = ["dog", "cat", "car", "bird", "rain", "bell", "train", "man"];
+    let verbs = [
+        "barks", "cries", "passes", "sings", "falls", "rings", "talks", "runs",
+    ];
+    let mut captions = String::new();
+    for noun in nouns {
+        for verb in verbs {
+            captions.push_str(&format!("a {noun} {verb}\nthe {noun} {verb} loudly\n"));
+        }
+    }
+    let file = place.write("train.txt", captions);
+    let distil = |out: &str, seed: &str| {
+        let args = [
+            "relevance",
+            "distil",
+            "--teacher",
+            &teacher,
+            "--captions",
+            &file,
+            "--out",
+            out,
+            "--seed",
+            seed,
+        ];
+        let small = [
+            "--dim", "16", "--units", "200", "--batch", "32", "--epochs", "8", "--json",
+        ];
+        place.json(&[&args[..], &small[..]].concat())
+    };
+    let made = distil("one", "1");
+    let losses: Vec<f64> = serde_json::from_value(made["losses"].clone()).unwrap();
+    assert!(losses.len() == 8 && losses[7] < 0.5 * losses[0], "{losses:?}");
+    distil("two", "1");
+    distil("three", "2");
+    let bytes = |name: &str| fs_err::read(place.path(name).join("model.safetensors")).unwrap();
+    let tensors = |name: &str| {
+        let bytes = bytes(name);
+        let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        file.tensor("vectors").unwrap().data().to_vec()
+    };
+    assert_eq!(tensors("one"), tensors("two"));
+    assert_ne!(tensors("one"), tensors("three"));
+    assert!(
+        fs_err::read_to_string(place.path("one").join("README.md"))
+            .unwrap()
+            .contains("train.txt")
+    );
+    place.ok(&[
+        "relevance",
+        "similarity",
+        "--model",
+        "one",
+        "a dog barks",
+        "a dog sings",
+    ]);
+
+    let args = [
+        "relevance",
+        "distil",
+        "--captions",
+        &file,
+        "--out",
+        "one",
+        "--teacher",
+    ];
+    assert!(
+        place
+            .fails(&[&args[..], &[&teacher]].concat())
+            .contains("exists already")
+    );
+    let args = [
+        "relevance",
+        "distil",
+        "--captions",
+        &file,
+        "--out",
+        "four",
+        "--teacher",
+    ];
+    assert!(
+        place
+            .fails(&[&args[..], &["caption-static"]].concat())
+            .contains("no teacher")
+    );
+    assert!(
+        place
+            .fails(&[&args[..], &[&teacher, "--batch", "32"]].concat())
+            .contains("at most the teacher's 32")
+    );
+    let message = place.fails(&[&args[..], &[&teacher, "--dim", "16", "--batch", "9999"]].concat());
+    assert!(message.contains("128 different captions"), "{message}");
+    assert!(!place.path("four").exists());
 }

@@ -6,17 +6,68 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::{SentenceEncoder, SentenceFolder};
+use super::{SentenceEncoder, SentenceFolder, StaticEncoder};
 use crate::cache::EmbeddingCache;
 use crate::{Error, Progress};
 
 /// Vectors are written to the cache this many at a time: what a kill can cost.
 const FLUSH: usize = 128;
 
-/// A sentence encoder behind the embedding cache.
+/// A sentence encoder of either kind, opened but not necessarily loaded.
+#[derive(Debug, Clone)]
+pub enum SentenceModel {
+    /// A transformer in a folder of Sentence-Transformers' form.
+    Transformer(SentenceFolder),
+    /// A table of vectors.
+    Static(Box<StaticEncoder>),
+}
+
+impl SentenceModel {
+    /// Opens a model folder of either kind: one without a `config.json` whose `model.safetensors` says that it is a
+    /// static encoder is one.
+    ///
+    /// # Errors
+    /// As [`SentenceFolder::open`] and [`StaticEncoder::open`].
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let file = folder.join("model.safetensors");
+        if !folder.join("config.json").exists() && file.is_file() {
+            return Ok(Self::Static(Box::new(StaticEncoder::open(&file)?)));
+        }
+        Ok(Self::Transformer(SentenceFolder::open(folder)?))
+    }
+
+    /// Length of a vector.
+    pub fn dim(&self) -> usize {
+        match self {
+            Self::Transformer(folder) => folder.dim(),
+            Self::Static(encoder) => encoder.dim(),
+        }
+    }
+
+    /// A hash over everything that decides what vector a text gets.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn fingerprint(&self) -> Result<[u8; 32], Error> {
+        match self {
+            Self::Transformer(folder) => folder.fingerprint(),
+            Self::Static(encoder) => Ok(encoder.fingerprint()),
+        }
+    }
+
+    /// The number of tokens at which a caption is cut; a static encoder reads all of it.
+    pub fn max_tokens(&self) -> Option<usize> {
+        match self {
+            Self::Transformer(folder) => Some(folder.max_tokens()),
+            Self::Static(_) => None,
+        }
+    }
+}
+
+/// A sentence encoder behind the embedding cache. Static encoders are faster than any cache and use none.
 #[derive(Debug)]
 pub struct CaptionEncoder {
-    folder: SentenceFolder,
+    model: SentenceModel,
     threads: usize,
     cache: Option<EmbeddingCache>,
     encoder: Option<SentenceEncoder>,
@@ -38,30 +89,30 @@ pub struct Embedded {
 }
 
 impl CaptionEncoder {
-    /// A model folder, and the directory of the cache if there is to be one.
+    /// A model, and the directory of the cache if there is to be one.
     ///
     /// # Errors
     /// If the folder or the cache file cannot be used.
-    pub fn open(folder: SentenceFolder, cache: Option<&Path>, threads: usize) -> Result<Self, Error> {
-        let cache = match cache {
-            Some(directory) => Some(EmbeddingCache::open(
+    pub fn open(model: SentenceModel, cache: Option<&Path>, threads: usize) -> Result<Self, Error> {
+        let cache = match (cache, &model) {
+            (Some(directory), SentenceModel::Transformer(folder)) => Some(EmbeddingCache::open(
                 directory,
                 &folder.fingerprint()?,
                 folder.dim(),
             )?),
-            None => None,
+            _ => None,
         };
         Ok(Self {
-            folder,
+            model,
             threads,
             cache,
             encoder: None,
         })
     }
 
-    /// The model folder.
-    pub fn folder(&self) -> &SentenceFolder {
-        &self.folder
+    /// The model.
+    pub fn model(&self) -> &SentenceModel {
+        &self.model
     }
 
     /// Vectors of all captions. Each different caption is computed once, and stored as soon as some are done.
@@ -70,7 +121,11 @@ impl CaptionEncoder {
     /// If the model cannot be loaded or run, the cache cannot be read, or `progress` asks to stop: what was computed
     /// by then is in the cache. A cache that cannot be *written* is no error, see [`Embedded::not_cached`].
     pub fn embed(&mut self, captions: &[&str], progress: Progress<'_>) -> Result<Embedded, Error> {
-        let dim = self.folder.dim();
+        let folder = match &self.model {
+            SentenceModel::Transformer(folder) => folder,
+            SentenceModel::Static(encoder) => return embed_static(encoder, captions, self.threads, progress),
+        };
+        let dim = folder.dim();
         let mut vectors = vec![0.0; captions.len() * dim];
         // Each different caption, and all places where it stands.
         let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -108,7 +163,7 @@ impl CaptionEncoder {
 
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
-            none => none.insert(SentenceEncoder::load(&self.folder, self.threads)?),
+            none => none.insert(SentenceEncoder::load(folder, self.threads)?),
         };
         let mut store = Store {
             cache: self.cache.as_mut(),
@@ -131,6 +186,25 @@ impl CaptionEncoder {
         outcome?;
         Ok(result)
     }
+}
+
+fn embed_static(
+    encoder: &StaticEncoder,
+    captions: &[&str],
+    threads: usize,
+    progress: Progress<'_>,
+) -> Result<Embedded, Error> {
+    go_on(progress, 0, captions.len())?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let vectors = pool.install(|| encoder.embed(captions))?;
+    go_on(progress, captions.len(), captions.len())?;
+    Ok(Embedded {
+        vectors,
+        dim: encoder.dim(),
+        computed: captions.len(),
+        cut: 0,
+        not_cached: None,
+    })
 }
 
 /// Vectors on their way into the cache.

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::Error;
+use crate::tokenize::Tokenizer;
 
 /// The model family, by the name that `config.json` gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -215,6 +216,14 @@ impl SentenceFolder {
     /// Number of tokens at which a text is cut.
     pub fn max_tokens(&self) -> usize {
         self.max_tokens
+    }
+
+    /// The folder's tokenizer, set up for its model.
+    ///
+    /// # Errors
+    /// If the file is missing, malformed, or does not fit the model.
+    pub fn tokenizer(&self) -> Result<Tokenizer, Error> {
+        Tokenizer::open(&self.tokenizer_path(), self.max_tokens, self.config.vocab_size)
     }
 
     /// Whether texts are turned to lower case before the tokenizer sees them.

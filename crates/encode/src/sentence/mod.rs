@@ -1,14 +1,17 @@
-//! Sentence encoders: a folder in the form of Sentence-Transformers to caption vectors of length 1.
+//! Sentence encoders: captions to vectors of length 1.
 //!
 //! In: captions. Out: `[captions, dim]`, each row divided by its L2 norm, so that the dot product of two rows is
-//! their cosine similarity, the h of the paper. Families: BERT and MPNet ([`SentenceFolder`]).
+//! their cosine similarity, the h of the paper. A [`SentenceModel`] is either a transformer of the BERT or MPNet family
+//! in a folder of Sentence-Transformers' form ([`SentenceFolder`], [`SentenceEncoder`]) or a [`StaticEncoder`].
 //!
-//! Captions are sorted by their number of tokens, and a batch holds captions of one length: no padding is computed.
+//! For the transformers, captions are sorted by their number of tokens, and a batch holds captions of one length: no padding is computed.
 //! Batches run side by side, one thread each. What a caption's vector is does not depend on what else is embedded,
 //! on the order or on the number of threads.
 
 mod captions;
+mod fixed;
 mod folder;
+pub mod lexicon;
 mod model;
 mod mpnet;
 
@@ -18,7 +21,8 @@ use std::sync::mpsc;
 
 use burn::tensor::Device;
 
-pub use captions::{CaptionEncoder, Embedded};
+pub use captions::{CaptionEncoder, Embedded, SentenceModel};
+pub use fixed::{Card, CardCaptions, Parts, StaticEncoder};
 pub use folder::{Family, Pooling, SentenceFolder};
 use model::Model;
 
@@ -65,11 +69,7 @@ impl SentenceEncoder {
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &SentenceFolder, threads: usize) -> Result<Self, Error> {
         let device = Device::flex();
-        let tokenizer = Tokenizer::open(
-            &folder.tokenizer_path(),
-            folder.max_tokens(),
-            folder.config.vocab_size,
-        )?;
+        let tokenizer = folder.tokenizer()?;
         let model = Model::load(folder, &device)?;
         let (lower_case, dim) = (folder.lower_case(), folder.dim());
         Ok(Self {
@@ -206,18 +206,7 @@ impl SentenceEncoder {
                 supported: "f32",
             })?;
         for (&caption, vector) in work.captions.iter().zip(vectors.chunks_exact_mut(self.dim)) {
-            let norm = vector
-                .iter()
-                .map(|x| f64::from(*x) * f64::from(*x))
-                .sum::<f64>()
-                .sqrt();
-            if !(norm.is_finite() && norm > 0.0) {
-                let caption = captions[caption].chars().take(60).collect();
-                return Err(Error::NoDirection { caption });
-            }
-            for x in vector {
-                *x = (f64::from(*x) / norm) as f32;
-            }
+            normalise(vector, captions[caption])?;
         }
         Ok(Batch {
             captions: work.captions.clone(),
@@ -225,4 +214,22 @@ impl SentenceEncoder {
             cut: work.cut,
         })
     }
+}
+
+/// Divides a vector by its L2 norm, in 64 bits inside.
+fn normalise(vector: &mut [f32], caption: &str) -> Result<(), Error> {
+    let norm = vector
+        .iter()
+        .map(|x| f64::from(*x) * f64::from(*x))
+        .sum::<f64>()
+        .sqrt();
+    if !(norm.is_finite() && norm > 0.0) {
+        return Err(Error::NoDirection {
+            caption: caption.chars().take(60).collect(),
+        });
+    }
+    for x in vector {
+        *x = (f64::from(*x) / norm) as f32;
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Subcommand;
-use hark_encode::sentence::{SentenceEncoder, SentenceFolder};
+use hark_encode::sentence::{CaptionEncoder, SentenceEncoder, SentenceModel};
 use hark_rank::{Vectors, exact};
 use serde_json::json;
 
@@ -86,13 +86,30 @@ pub fn run(command: Command) -> Result<()> {
             count,
             threads,
         } => {
-            let folder = SentenceFolder::open(&models::find(&Home::find()?, &model)?)?;
-            let encoder = SentenceEncoder::load(&folder, threads.count().get())?;
+            let model = models::open(&Home::find()?, &model)?;
             let set = columns.read(&captions)?;
             let mut texts = set.texts();
             texts.truncate(count.unwrap_or(texts.len()));
-            let start = Instant::now();
-            let vectors = encoder.embed(&texts, &mut |_, _| ControlFlow::Continue(()))?;
+            let (start, vectors) = match &model {
+                SentenceModel::Transformer(folder) => {
+                    let encoder = SentenceEncoder::load(folder, threads.count().get())?;
+                    let start = Instant::now();
+                    (
+                        start,
+                        encoder.embed(&texts, &mut |_, _| ControlFlow::Continue(()))?,
+                    )
+                }
+                SentenceModel::Static(_) => {
+                    let mut encoder = CaptionEncoder::open(model, None, threads.count().get())?;
+                    let start = Instant::now();
+                    (
+                        start,
+                        encoder
+                            .embed(&texts, &mut |_, _| ControlFlow::Continue(()))?
+                            .vectors,
+                    )
+                }
+            };
             let seconds = start.elapsed().as_secs_f64();
             output::print_json(&json!({
                 "seconds": seconds, "captions": texts.len(), "dim": vectors.len() / texts.len().max(1),

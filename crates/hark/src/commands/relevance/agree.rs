@@ -12,9 +12,10 @@ use super::rated::RatedArgs;
 use crate::output;
 
 const EXAMPLES: &str = "Example:
-  hark relevance agree --captions clotho_captions_development.csv --ratings clotho_ratings_development.csv
+  hark relevance agree --captions captions.csv --ratings ratings.csv --model all-mpnet-base-v2
 
-Spearman's coefficient of h and of g differ only where the function makes ties: it looks at order alone.";
+Spearman's coefficients of h and of g differ only where the function makes ties: they look at
+order alone.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -64,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if args.json {
         return output::print_json(&json!({
-            "model": args.rated.model.model,
+            "model": args.rated.model.name(),
             "function": args.function,
             "aggregate": args.rated.aggregate.to_string(),
             "agreement": rows,

@@ -21,11 +21,12 @@ use crate::{npy, output, progress};
 const EXAMPLES: &str = "Examples:
   hark relevance compute --captions clotho_captions_evaluation.csv -o relevance.npy
   hark relevance compute --captions train.csv --top-k 100 -o relevance.npz
-  hark relevance compute --captions coco.jsonl --caption-column caption --id-column image_id -o coco.npz
+  hark relevance compute --captions coco.jsonl --caption-column caption --id-column image -o coco.npz
 
-Rows and columns are the captions in the order of the input. Entry (i, j) is the relevance of caption j's clip to
-caption i. FILE.npy: numpy.load. FILE.safetensors: tensors `relevance` and `clip` (the clip's number for each
-caption). FILE.npz: scipy.sparse.load_npz; each row holds the caption itself and its --top-k nearest others.";
+Rows and columns are the captions in the order of the input. Entry (i, j) is the relevance of
+caption j's clip to caption i. FILE.npy: numpy.load. FILE.safetensors: tensors `relevance` and
+`clip` (the clip's number for each caption). FILE.npz: scipy.sparse.load_npz; each row holds the
+caption itself and its --top-k nearest others.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -175,7 +176,7 @@ impl<'a> Table<'a> {
             .function
             .map_or_else(|| "similarity".to_owned(), |function| function.to_string());
         let header = json!({
-            "__metadata__": {"hark_format": "1", "function": function, "model": self.args.model.model},
+            "__metadata__": {"hark_format": "1", "function": function, "model": self.args.model.name()},
             name: {"dtype": "F32", "shape": [rows, rows], "data_offsets": [0, split]},
             "clip": {"dtype": "U32", "shape": [rows], "data_offsets": [split, split + rows * 4]},
         });

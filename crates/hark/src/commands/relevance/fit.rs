@@ -13,12 +13,12 @@ use super::rated::RatedArgs;
 use crate::{output, plot};
 
 const EXAMPLES: &str = "Examples:
-  hark relevance fit --captions clotho_captions_development.csv --ratings clotho_ratings_development.csv
-  hark relevance fit --captions dev.csv --ratings dev_ratings.csv --captions val.csv --ratings val_ratings.csv \\
-      --plot fit.svg --json
+  hark relevance fit --captions captions.csv --ratings ratings.csv --model all-mpnet-base-v2
+  hark relevance fit --captions dev.csv --ratings dev_ratings.csv --captions val.csv \\
+      --ratings val_ratings.csv --plot fit.svg --json
 
-Ratings are divided by 100, kept off 0 and 1 by --bound, and modelled as beta distributed with a mean of
-1 / (1 + exp(-(intercept + slope h))) and one precision, by maximum likelihood.";
+Ratings are divided by 100, kept off 0 and 1 by --bound, and modelled as beta distributed with a
+mean of 1 / (1 + exp(-(intercept + slope h))) and one precision, by maximum likelihood.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
             "converged": true,
             "iterations": fit.iterations,
             "gradient_norm": fit.gradient_norm,
-            "model": args.rated.model.model,
+            "model": args.rated.model.name(),
             "aggregate": args.rated.aggregate.to_string(),
             "bound": args.bound.to_string(),
             "function": fit.function().ok(),

@@ -2,6 +2,7 @@
 
 mod agree;
 mod compute;
+mod distil;
 mod fit;
 mod neighbours;
 mod rated;
@@ -22,6 +23,8 @@ pub enum Command {
     Agree(agree::Args),
     /// Which captions of different clips say the same thing
     Neighbours(neighbours::Args),
+    /// A small, fast encoder from a sentence encoder
+    Distil(distil::Args),
 }
 
 pub fn run(command: Command) -> Result<()> {
@@ -31,5 +34,6 @@ pub fn run(command: Command) -> Result<()> {
         Command::Fit(args) => fit::run(&args),
         Command::Agree(args) => agree::run(&args),
         Command::Neighbours(args) => neighbours::run(&args),
+        Command::Distil(args) => distil::run(&args),
     }
 }

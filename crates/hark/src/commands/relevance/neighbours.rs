@@ -17,9 +17,9 @@ const EXAMPLES: &str = "Examples:
   hark relevance neighbours --captions clotho_captions_development.csv
   hark relevance neighbours --captions train.csv -k 100 --output neighbours.npz --other-clips
 
-In training with hard pairs every other clip of a batch counts as wrong for a caption. A caption of another clip that
-says the same thing is then a likely false negative. The table counts them exactly, over all pairs of captions of
-different clips, for a batch drawn at random.";
+In training with hard pairs every other clip of a batch counts as wrong for a caption. A caption of
+another clip that says the same thing is then a likely false negative. The table counts them
+exactly, over all pairs of captions of different clips, for a batch drawn at random.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<()> {
             })
             .collect();
         return output::print_json(&json!({
-            "model": args.model.model,
+            "model": args.model.name(),
             "captions": count,
             "clips": set.clips.len(),
             "threshold": args.threshold,

@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<()> {
         .collect::<Result<Vec<f64>, _>>()?;
     if args.json {
         return output::print_json(&json!({
-            "model": args.model.model,
+            "model": args.model.name(),
             "function": args.function,
             "captions": captions,
             "similarities": similarities,

@@ -1,0 +1,271 @@
+//! Static encoders: a caption's vector is the sum of fixed vectors of its [units](Lexicon), made of length 1.
+//!
+//! ```text
+//! v(text) = n / |n|,   n = bias + Σ over units u of  scale_u · vector_u
+//! ```
+//!
+//! There is no network to run: a caption costs microseconds. Vectors are stored as 8-bit integers; a unit's `scale` is
+//! its learned weight and undoes the quantisation at the same time. One safetensors file holds everything:
+//!
+//! | tensor | type, shape | |
+//! |---|---|---|
+//! | `vectors` | I8 `[units, dim]` | |
+//! | `scales` | F32 `[units]` | |
+//! | `bias` | F32 `[dim]` | where a text without any known unit points |
+//! | `units` | U8 `[bytes]` | the units, one a line |
+//!
+//! Its metadata has `hark_static`, the version of this form, and `card`, a [`Card`] as JSON.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+use rayon::prelude::*;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::lexicon::Lexicon;
+use crate::Error;
+
+const VERSION: &str = "1";
+/// No static encoder is larger than this; a larger file is refused rather than read.
+const MAX_BYTES: u64 = 1 << 30;
+/// Captions that one task of the thread pool embeds.
+const CHUNK: usize = 256;
+
+/// The encoder that is part of the program.
+static EMBEDDED: &[u8] = include_bytes!("../../models/caption-static/model.safetensors");
+
+/// Where a static encoder comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// Its name.
+    pub name: String,
+    /// The encoder whose similarities it was fitted to.
+    pub teacher: String,
+    /// The teacher's fingerprint.
+    pub teacher_fingerprint: String,
+    /// The caption files that it was fitted on, with their SHA-256.
+    pub captions: Vec<CardCaptions>,
+    /// The command that made it.
+    pub command: String,
+    /// The licence of the teacher's weights.
+    pub teacher_licence: String,
+}
+
+/// A caption file that an encoder was fitted on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CardCaptions {
+    /// The file's name, without folders.
+    pub file: String,
+    /// Its SHA-256.
+    pub sha256: String,
+    /// How many captions it holds.
+    pub captions: usize,
+}
+
+/// The numbers of a static encoder, as they are stored.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    /// The units, in the order of the rows.
+    pub units: Vec<String>,
+    /// `[units, dim]`.
+    pub vectors: Vec<i8>,
+    /// `[units]`.
+    pub scales: Vec<f32>,
+    /// `[dim]`.
+    pub bias: Vec<f32>,
+}
+
+/// A static encoder, ready to use.
+#[derive(Debug, Clone)]
+pub struct StaticEncoder {
+    lexicon: Lexicon,
+    vectors: Vec<i8>,
+    scales: Vec<f32>,
+    bias: Vec<f32>,
+    card: Card,
+    fingerprint: [u8; 32],
+}
+
+impl StaticEncoder {
+    /// The encoder that is part of the program.
+    ///
+    /// # Errors
+    /// None that a user can meet: a test of this crate opens it.
+    pub fn embedded() -> Result<Self, Error> {
+        Self::parse(EMBEDDED, Path::new("the embedded encoder"))
+    }
+
+    /// Reads an encoder from a file.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if it is none, or its parts do not fit each other.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let length = fs_err::metadata(path)?.len();
+        if length > MAX_BYTES {
+            let what = format!("{length} bytes, at most {MAX_BYTES} are read");
+            return Err(Error::Damaged {
+                path: path.to_owned(),
+                what,
+            });
+        }
+        Self::parse(&fs_err::read(path)?, path)
+    }
+
+    fn parse(bytes: &[u8], path: &Path) -> Result<Self, Error> {
+        let damaged = |what: String| Error::Damaged {
+            path: path.to_owned(),
+            what,
+        };
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(e.to_string()))?;
+        let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
+        let metadata = header.metadata().clone().unwrap_or_default();
+        match metadata.get("hark_static").map(String::as_str) {
+            Some(VERSION) => {}
+            Some(other) => {
+                return Err(damaged(format!(
+                    "a static encoder of version {other}, this program reads {VERSION}"
+                )));
+            }
+            None => return Err(damaged("not a static encoder".to_owned())),
+        }
+        let card = metadata.get("card").map_or("", String::as_str);
+        let card = serde_json::from_str(card).map_err(|e| damaged(format!("card: {e}")))?;
+        let tensor = |name: &str, kind: Dtype| -> Result<TensorView<'_>, Error> {
+            let view = file.tensor(name).map_err(|e| damaged(format!("{name}: {e}")))?;
+            if view.dtype() != kind {
+                return Err(damaged(format!(
+                    "{name} is of type {:?}, not {kind:?}",
+                    view.dtype()
+                )));
+            }
+            Ok(view)
+        };
+        let floats = |view: &TensorView<'_>| -> Vec<f32> {
+            view.data()
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|bytes| f32::from_le_bytes(*bytes))
+                .collect()
+        };
+        let (vectors, scales, bias) = (
+            tensor("vectors", Dtype::I8)?,
+            tensor("scales", Dtype::F32)?,
+            tensor("bias", Dtype::F32)?,
+        );
+        let units = tensor("units", Dtype::U8)?;
+        let units = std::str::from_utf8(units.data()).map_err(|e| damaged(format!("units: {e}")))?;
+        let count = units.lines().count();
+        let dim = bias.shape().first().copied().unwrap_or(0);
+        if dim == 0 || vectors.shape() != [count, dim] || scales.shape() != [count] {
+            let (vectors, scales) = (vectors.shape(), scales.shape());
+            return Err(damaged(format!(
+                "{count} units, vectors {vectors:?}, scales {scales:?}, bias [{dim}]"
+            )));
+        }
+        let (scales, bias) = (floats(&scales), floats(&bias));
+        if scales.iter().chain(&bias).any(|x| !x.is_finite()) {
+            return Err(damaged("a scale or the bias is not a number".to_owned()));
+        }
+        Ok(Self {
+            lexicon: Lexicon::new(units.lines()),
+            vectors: vectors.data().iter().map(|&byte| byte as i8).collect(),
+            scales,
+            bias,
+            card,
+            fingerprint: Sha256::digest(bytes).into(),
+        })
+    }
+
+    /// The bytes of a file with these numbers.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the parts do not fit each other; the path is then empty.
+    pub fn to_bytes(parts: &Parts, card: &Card) -> Result<Vec<u8>, Error> {
+        let damaged = |what: String| Error::Damaged {
+            path: "".into(),
+            what,
+        };
+        let (count, dim) = (parts.units.len(), parts.bias.len());
+        let floats = |numbers: &[f32]| numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+        let vectors: Vec<u8> = parts.vectors.iter().map(|&x| x as u8).collect();
+        let (scales, bias) = (floats(&parts.scales), floats(&parts.bias));
+        let mut units = parts.units.join("\n").into_bytes();
+        units.push(b'\n');
+        let view = |name, kind, shape, data| {
+            let view = TensorView::new(kind, shape, data).map_err(|e| damaged(format!("{name}: {e}")))?;
+            Ok::<_, Error>((Cow::Borrowed(name), view))
+        };
+        let tensors = vec![
+            view("vectors", Dtype::I8, vec![count, dim], &vectors)?,
+            view("scales", Dtype::F32, vec![count], &scales)?,
+            view("bias", Dtype::F32, vec![dim], &bias)?,
+            view("units", Dtype::U8, vec![units.len()], &units)?,
+        ];
+        let card = serde_json::to_string(card).map_err(|e| damaged(e.to_string()))?;
+        let metadata = HashMap::from([
+            ("hark_static".to_owned(), VERSION.to_owned()),
+            ("card".to_owned(), card),
+        ]);
+        let bytes = safetensors::serialize(tensors, Some(metadata)).map_err(|e| damaged(e.to_string()))?;
+        // What cannot be read again is not written.
+        Self::parse(&bytes, Path::new(""))?;
+        Ok(bytes)
+    }
+
+    /// Length of a vector.
+    pub fn dim(&self) -> usize {
+        self.bias.len()
+    }
+
+    /// The number of units that have a vector.
+    pub fn units(&self) -> usize {
+        self.lexicon.len()
+    }
+
+    /// Where it comes from.
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// SHA-256 of the file.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
+    }
+
+    /// Vectors of all captions, `[captions, dim]`, on the caller's thread pool.
+    ///
+    /// # Errors
+    /// [`Error::NoDirection`] for a caption whose vectors cancel each other.
+    pub fn embed(&self, captions: &[&str]) -> Result<Vec<f32>, Error> {
+        let mut vectors = vec![0.0; captions.len() * self.dim()];
+        let chunks = vectors
+            .par_chunks_mut(CHUNK * self.dim())
+            .zip(captions.par_chunks(CHUNK));
+        chunks.try_for_each(|(vectors, captions)| {
+            let rows = vectors.chunks_exact_mut(self.dim());
+            rows.zip(captions)
+                .try_for_each(|(vector, caption)| self.embed_one(caption, vector))
+        })?;
+        Ok(vectors)
+    }
+
+    fn embed_one(&self, caption: &str, vector: &mut [f32]) -> Result<(), Error> {
+        let dim = self.dim();
+        vector.copy_from_slice(&self.bias);
+        for unit in self.lexicon.units(caption) {
+            let unit = unit as usize;
+            let scale = self.scales[unit];
+            for (x, &part) in vector.iter_mut().zip(&self.vectors[unit * dim..][..dim]) {
+                *x += scale * f32::from(part);
+            }
+        }
+        super::normalise(vector, caption)
+    }
+}
