@@ -137,7 +137,11 @@ impl EmbeddingCache {
         };
         let mut bytes = vec![0; self.dim * 4];
         self.file.seek(SeekFrom::Start(entry.offset))?;
-        self.file.read_exact(&mut bytes)?;
+        match self.file.read_exact(&mut bytes) {
+            // Another process has dropped a damaged block, and what stood behind it.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            other => other?,
+        }
         if crc32fast::hash(&bytes) != entry.checksum {
             return Ok(false);
         }
@@ -197,6 +201,11 @@ impl EmbeddingCache {
     /// Reads the tables of all whole blocks behind `end`, and moves `end` behind them.
     fn read_new_blocks(&mut self) -> Result<(), Error> {
         let length = self.file.metadata()?.len();
+        if length < self.end {
+            // Another process has dropped a damaged block, and what stood behind it: begin again.
+            self.index.clear();
+            self.end = HEADER;
+        }
         let vector = self.dim as u64 * 4;
         while self.end + BLOCK_HEADER <= length {
             self.file.seek(SeekFrom::Start(self.end))?;
@@ -334,6 +343,29 @@ mod tests {
         assert_eq!(get(&mut b, "rain"), Some([1.0, 2.0, 3.0]));
         assert_eq!(get(&mut a, "wind"), Some([4.0, 5.0, 6.0]));
         assert_eq!(cache(directory.path()).len(), 3);
+    }
+
+    /// A block damaged in the middle of the file costs what stands behind it, and nothing more.
+    #[test]
+    fn damage_in_the_middle_leaves_no_hole() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut open_before = cache(directory.path());
+        open_before.append(&["rain"], &[1.0, 2.0, 3.0]).unwrap();
+        let second = open_before.end;
+        open_before.append(&["wind"], &[4.0, 5.0, 6.0]).unwrap();
+        open_before.append(&["hail"], &[7.0, 8.0, 9.0]).unwrap();
+        let mut bytes = fs_err::read(open_before.path()).unwrap();
+        bytes[second as usize] ^= 1;
+        fs_err::write(open_before.path(), bytes).unwrap();
+        let mut mender = cache(directory.path());
+        mender.append(&["snow"], &[0.5, 0.5, 0.5]).unwrap();
+        assert_eq!(get(&mut open_before, "hail"), None);
+        open_before.append(&["wind"], &[4.0, 5.0, 6.0]).unwrap();
+        let mut fresh = cache(directory.path());
+        assert_eq!(get(&mut fresh, "rain"), Some([1.0, 2.0, 3.0]));
+        assert_eq!(get(&mut fresh, "snow"), Some([0.5, 0.5, 0.5]));
+        assert_eq!(get(&mut fresh, "wind"), Some([4.0, 5.0, 6.0]));
+        assert_eq!(fresh.len(), 3);
     }
 
     #[test]

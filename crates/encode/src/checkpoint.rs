@@ -98,11 +98,11 @@ impl Checkpoint {
             .sum()
     }
 
-    /// Takes a tensor as numbers.
+    /// That the file has a tensor of this name and shape.
     ///
     /// # Errors
-    /// If the tensor is missing, of another shape, or not of floating point.
-    pub fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+    /// [`Error::MissingTensor`] or [`Error::Shape`].
+    pub fn check(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo, Error> {
         let Some(info) = self.metadata.info(name) else {
             return Err(Error::MissingTensor {
                 path: self.path.clone(),
@@ -118,6 +118,15 @@ impl Checkpoint {
                 got: info.shape.clone(),
             });
         }
+        Ok(info)
+    }
+
+    /// Takes a tensor as numbers.
+    ///
+    /// # Errors
+    /// If the tensor is missing, of another shape, or not of floating point.
+    pub fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        let info = self.check(name, shape)?;
         let (start, end) = info.data_offsets;
         let mut bytes = vec![0_u8; end - start];
         let mut file = self.file.borrow_mut();

@@ -1,4 +1,4 @@
-//! Elementwise work that the CPU backend leaves slow, written for the vector units; the one place with `unsafe`.
+//! Elementwise work that the CPU backend leaves slow, written for the vector units; this crate's one place with `unsafe`.
 //!
 //! Burn's CPU backend computes GELU one number at a time through a scalar error function: a quarter of the time of a
 //! sentence encoder. [`gelu`] does it for whole vectors. Other devices, and tensors that carry gradients, go to Burn.
@@ -80,7 +80,8 @@ fn gelu_loop(numbers: &mut [f32]) {
 fn erf(x: f32) -> f32 {
     let x = x.clamp(-REACH, REACH);
     let square = x * x;
-    x * polynomial(&P, square) / polynomial(&Q, square)
+    // At the ends rounding may pass 1 by a last place, which would turn the sign of gelu(-infinity).
+    (x * polynomial(&P, square) / polynomial(&Q, square)).clamp(-1.0, 1.0)
 }
 
 #[inline(always)]
@@ -125,5 +126,7 @@ mod tests {
             numbers[1] == f32::INFINITY && numbers[3].to_bits() == 0,
             "{numbers:?}"
         );
+        // -infinity times zero: not a number, as in the reference, and never +infinity.
+        assert!(numbers[2].is_nan(), "{numbers:?}");
     }
 }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tokenizers::{TruncationParams, TruncationStrategy};
+use tokenizers::{PostProcessor, TruncationParams, TruncationStrategy};
 
 use crate::Error;
 
@@ -15,6 +15,7 @@ pub struct Tokenizer {
     path: PathBuf,
     inner: tokenizers::Tokenizer,
     max_tokens: usize,
+    rows: usize,
 }
 
 /// The tokens of one text.
@@ -53,6 +54,17 @@ impl Tokenizer {
                 rows,
             });
         }
+        let added = inner
+            .get_post_processor()
+            .map_or(0, |processor| processor.added_tokens(false));
+        if added >= max_tokens {
+            let what =
+                format!("it adds {added} special tokens, and the model reads {max_tokens} tokens in all");
+            return Err(Error::Tokenizer {
+                path: path.to_owned(),
+                what,
+            });
+        }
         inner.with_padding(None);
         let truncation = TruncationParams {
             max_length: max_tokens,
@@ -64,6 +76,7 @@ impl Tokenizer {
             path: path.to_owned(),
             inner,
             max_tokens,
+            rows,
         })
     }
 
@@ -104,6 +117,14 @@ impl Tokenizer {
                 return Err(Error::Tokenizer {
                     path: self.path.clone(),
                     what,
+                });
+            }
+            // The vocabulary was checked when the file was read; special tokens have their ids from elsewhere in it.
+            if let Some(&largest) = ids.iter().max().filter(|&&id| id as usize >= self.rows) {
+                return Err(Error::TokenizerMismatch {
+                    path: self.path.clone(),
+                    largest,
+                    rows: self.rows,
                 });
             }
             Ok(Tokens {

@@ -346,6 +346,39 @@ fn a_tokenizer_of_another_model_is_refused() {
     );
 }
 
+/// Special tokens have their ids from another part of the file than the vocabulary.
+#[test]
+fn a_special_token_without_a_vector_is_refused() {
+    let folder = copy("bert-tiny");
+    let path = folder.path().join("tokenizer.json");
+    let mut json: serde_json::Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
+    json["post_processor"]["special_tokens"]["[CLS]"]["ids"] = serde_json::json!([5259]);
+    fs_err::write(&path, json.to_string()).unwrap();
+    let encoder = SentenceEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), 1).unwrap();
+    let error = encoder
+        .embed(&["rain"], &mut |_, _| ControlFlow::Continue(()))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("ids up to 5259"), "{error}");
+}
+
+/// Sizes in a configuration are believed only if the weights have them: they decide what is allocated.
+#[test]
+fn an_absurd_size_is_refused_before_anything_is_allocated() {
+    let folder = copy("mpnet-tiny");
+    edit(
+        &folder.path().join("config.json"),
+        "\"hidden_size\": 32",
+        "\"hidden_size\": 16777216",
+    );
+    assert!(
+        SentenceFolder::open(folder.path())
+            .unwrap_err()
+            .to_string()
+            .contains("[263, 16777216]")
+    );
+}
+
 #[test]
 fn weights_that_are_not_numbers_are_noticed() {
     let folder = copy("bert-tiny");
@@ -400,6 +433,7 @@ mod fixed {
             captions: Vec::new(),
             command: "none".to_owned(),
             teacher_licence: "none".to_owned(),
+            captions_licence: "none".to_owned(),
         }
     }
 
@@ -464,7 +498,7 @@ mod fixed {
             SentenceModel::open(folder.path())
                 .unwrap_err()
                 .to_string()
-                .contains("not a static encoder")
+                .contains("that is not a static encoder")
         );
     }
 
@@ -473,6 +507,16 @@ mod fixed {
         let encoder = StaticEncoder::embedded().unwrap();
         assert_eq!(encoder.card().name, "caption-static");
         assert_eq!(encoder.card().teacher, "all-mpnet-base-v2");
+        let readme = include_str!("../models/caption-static/README.md");
+        let hash: String = encoder
+            .fingerprint()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert!(
+            readme.contains(&hash),
+            "the card's hash is that of the file: {hash}"
+        );
         assert!(
             encoder
                 .card()

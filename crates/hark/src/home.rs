@@ -27,6 +27,12 @@ impl Home {
         Ok(Self(path))
     }
 
+    /// A home in this folder, for tests.
+    #[cfg(test)]
+    pub fn at(folder: &std::path::Path) -> Self {
+        Self(folder.to_owned())
+    }
+
     /// Models, one folder each.
     pub fn models(&self) -> PathBuf {
         self.0.join("models")

@@ -37,7 +37,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::parse();
+    if let Err(error) = progress::stop_on_interrupt() {
+        eprintln!("hark: warning: Ctrl-C will stop without cleaning up: {error}");
+    }
+    let result = match cli.command {
         Command::Relevance(command) => commands::relevance::run(command),
         Command::Embed(args) => commands::embed::run(&args),
         Command::Models(command) => commands::models::run(command),
@@ -47,6 +51,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of our output has seen enough (`hark ... | head`).
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(_) if progress::stopped() => {
+            eprintln!("hark: stopped; what was computed is kept, and the same command goes on from there");
+            ExitCode::from(progress::INTERRUPTED)
+        }
         Err(error) => {
             eprintln!("hark: {error:#}");
             ExitCode::FAILURE

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -31,24 +31,20 @@ pub fn write_whole(
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let named = || format!("{}: cannot be written", path.display());
-    let mut file = tempfile::Builder::new()
-        .prefix(".hark-")
-        .tempfile_in(folder)
-        .with_context(named)?;
+    if path.exists() && !path.is_file() {
+        bail!("{}: not a regular file", path.display());
+    }
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".hark-");
+    // A temporary file is for its owner alone; a result has the permissions of any new file, less the umask.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder).with_context(named)?;
     let mut buffer = BufWriter::with_capacity(1 << 20, &mut file);
     write(&mut buffer).with_context(named)?;
     buffer.flush().with_context(named)?;
     drop(buffer);
     file.as_file().sync_all().with_context(named)?;
-    // A temporary file is for its owner alone; a result has the permissions of any new file.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = fs_err::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode());
-        file.as_file()
-            .set_permissions(std::fs::Permissions::from_mode(mode))
-            .with_context(named)?;
-    }
     file.persist(path).with_context(named)?;
     Ok(())
 }

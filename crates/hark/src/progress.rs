@@ -1,6 +1,7 @@
 //! Progress for people: a bar on a terminal, nothing where the output goes elsewhere.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -38,9 +39,33 @@ fn bar(template: &str, what: &str) -> ProgressBar {
     bar
 }
 
+/// Whether the user has asked to stop.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Takes Ctrl-C as a wish to stop at the next good place; a second one ends the program at once.
+pub fn stop_on_interrupt() -> Result<(), ctrlc::Error> {
+    ctrlc::set_handler(|| {
+        if STOPPED.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+    })
+}
+
+/// The exit code of a program that was interrupted, as shells have it.
+pub const INTERRUPTED: u8 = 130;
+
+/// Whether the user has asked to stop.
+pub fn stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
+}
+
 /// The libraries' form of a progress callback, showing on a bar.
 pub fn show(bar: &ProgressBar, done: u64, total: u64) -> ControlFlow<()> {
     bar.set_length(total);
     bar.set_position(done);
-    ControlFlow::Continue(())
+    if stopped() {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
 }

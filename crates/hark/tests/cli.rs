@@ -103,12 +103,13 @@ fn rated_set(place: &Place) -> (String, String) {
 #[test]
 fn help_of_every_command_has_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &["relevance", "similarity"],
         &["relevance", "compute"],
         &["relevance", "fit"],
         &["relevance", "agree"],
         &["relevance", "neighbours"],
+        &["relevance", "distil"],
         &["embed"],
         &["models", "list"],
         &["models", "pull"],
@@ -180,7 +181,7 @@ fn captions_come_from_stdin_as_well() {
 }
 
 #[test]
-fn the_second_run_reads_the_cache_and_not_the_model() {
+fn the_second_run_adds_nothing_to_the_cache() {
     let place = Place::new();
     let folder = place.path("model");
     copy_folder(Path::new(&model()), &folder);
@@ -262,20 +263,11 @@ fn compute_writes_the_same_numbers_in_every_form() {
     let place = Place::new();
     let (captions, _) = rated_set(&place);
     let model = model();
-    for output in ["g.npy", "g.safetensors", "g.npz"] {
-        place.ok(&[
-            "relevance",
-            "compute",
-            "--captions",
-            &captions,
-            "--model",
-            &model,
-            "-o",
-            output,
-            "--top-k",
-            "9",
-        ]);
+    let common = ["relevance", "compute", "--captions", &captions, "--model", &model];
+    for output in ["g.npy", "g.safetensors"] {
+        place.ok(&[&common[..], &["-o", output]].concat());
     }
+    place.ok(&[&common[..], &["-o", "g.npz", "--top-k", "9"]].concat());
     let npy = fs_err::read(place.path("g.npy")).unwrap();
     let dense = &npy[128..];
     assert_eq!(dense.len(), 10 * 10 * 4);
@@ -293,13 +285,83 @@ fn compute_writes_the_same_numbers_in_every_form() {
     assert_eq!(file.tensor("clip").unwrap().shape(), [10]);
 
     // With as many neighbours as there are captions, sparse rows are the dense ones.
-    let mut archive = zip::ZipArchive::new(fs_err::File::open(place.path("g.npz")).unwrap()).unwrap();
-    let mut data = Vec::new();
-    std::io::Read::read_to_end(&mut archive.by_name("data.npy").unwrap(), &mut data).unwrap();
-    for (sparse, dense) in data[128..].chunks(4).zip(dense.chunks(4)) {
-        let number = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().unwrap());
-        assert!((number(sparse) - number(dense)).abs() < 1e-6);
+    let (starts, columns, numbers) = read_csr(&place.path("g.npz"));
+    assert_eq!(starts, (0..=10).map(|row| row * 10).collect::<Vec<i64>>());
+    assert_eq!(columns, (0..100).map(|at| at % 10).collect::<Vec<i32>>());
+    for (nth, number) in numbers.iter().enumerate() {
+        assert!((number - at(nth / 10, nth % 10)).abs() < 1e-6, "{nth}");
     }
+
+    // Binary relevance is decided by the clip: captions of a clip count however unlike they are.
+    let binary = [
+        "relevance",
+        "compute",
+        "--captions",
+        &captions,
+        "--model",
+        &model,
+        "-f",
+        "binary",
+        "--top-k",
+        "1",
+    ];
+    place.ok(&[&binary[..], &["-o", "b.npz"]].concat());
+    let (starts, columns, numbers) = read_csr(&place.path("b.npz"));
+    assert_eq!(starts, (0..=10).map(|row| row * 2).collect::<Vec<i64>>());
+    assert_eq!(columns[..4], [0, 1, 0, 1]);
+    assert!(
+        numbers
+            .iter()
+            .all(|&number| number.to_bits() == 1.0_f32.to_bits())
+    );
+
+    // Options that could only be ignored, and functions that only a batch can have, are refused before any work.
+    assert!(
+        place
+            .fails(&[&common[..], &["-o", "x.npy", "--top-k", "3"]].concat())
+            .contains("--top-k is for .npz")
+    );
+    assert!(
+        place
+            .fails(&[&common[..], &["-o", "x.npy", "-f", "minmax:per-batch"]].concat())
+            .contains("batch")
+    );
+    let minmax = place.json(&[&common[..], &["-o", "m.npy", "-f", "minmax", "--json"]].concat());
+    assert!(
+        minmax["function"].as_str().unwrap().starts_with("minmax:lo="),
+        "{minmax}"
+    );
+}
+
+/// The three arrays of a sparse file.
+fn read_csr(path: &Path) -> (Vec<i64>, Vec<i32>, Vec<f32>) {
+    let mut archive = zip::ZipArchive::new(fs_err::File::open(path).unwrap()).unwrap();
+    let mut member = |name: &str| {
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut archive.by_name(name).unwrap(), &mut bytes).unwrap();
+        bytes.split_off(128)
+    };
+    assert_eq!(member("format.npy"), b"csr");
+    assert_eq!(member("shape.npy"), [10_i64, 10].map(i64::to_le_bytes).concat());
+    let starts = member("indptr.npy")
+        .as_chunks()
+        .0
+        .iter()
+        .map(|b| i64::from_le_bytes(*b))
+        .collect();
+    let columns = member("indices.npy")
+        .as_chunks()
+        .0
+        .iter()
+        .map(|b| i32::from_le_bytes(*b))
+        .collect();
+    let numbers = member("data.npy")
+        .as_chunks()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b))
+        .collect();
+    (starts, columns, numbers)
 }
 
 #[test]
@@ -334,7 +396,28 @@ fn neighbours_lists_pairs_of_different_clips() {
             .iter()
             .all(|pair| pair["first"]["clip"] != pair["second"]["clip"])
     );
-    assert!(place.path("near.npz").is_file());
+    let ids = |file: &str| {
+        let mut archive = zip::ZipArchive::new(fs_err::File::open(place.path(file)).unwrap()).unwrap();
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut archive.by_name("ids.npy").unwrap(), &mut bytes).unwrap();
+        bytes[128..]
+            .as_chunks()
+            .0
+            .iter()
+            .map(|b| u32::from_le_bytes(*b))
+            .collect::<Vec<u32>>()
+    };
+    assert_eq!(ids("near.npz").len(), 30);
+    place.ok(&[&common[..], &["-k", "9", "-o", "others.npz", "--other-clips"]].concat());
+    // Captions 2n and 2n + 1 are of one clip: eight others for each, and never its own clip's.
+    let others = ids("others.npz");
+    assert_eq!(others.len(), 80);
+    assert!(
+        others
+            .chunks(8)
+            .enumerate()
+            .all(|(row, ids)| ids.iter().all(|&id| id as usize / 2 != row / 2))
+    );
     assert!(
         place
             .ok(&common)
@@ -388,12 +471,12 @@ fn bad_captions_are_refused_with_file_and_line() {
         (
             "ragged.csv",
             b"file_name,caption_1,caption_2\na.wav,one,two\nb.wav,one\n",
-            &["ragged.csv", "3"],
+            &["ragged.csv", "line 3"],
         ),
         (
             "latin.csv",
             b"file_name,caption_1\na.wav,one\nb.wav,caf\xe9\n",
-            &["latin.csv", "3", "UTF-8"],
+            &["latin.csv", "line 3", "UTF-8"],
         ),
         ("binary.txt", b"rain\nwi\0nd\n", &["binary.txt"]),
         (
@@ -404,7 +487,7 @@ fn bad_captions_are_refused_with_file_and_line() {
         (
             "broken.jsonl",
             b"{\"caption\": \"a\"}\n{\"caption\": }\n",
-            &["broken.jsonl", "2"],
+            &["broken.jsonl", "line 2"],
         ),
     ];
     for (name, content, said) in cases {
@@ -462,6 +545,53 @@ fn a_column_that_is_not_there_is_named() {
     );
 }
 
+/// Two files that both have the clips and say different things about them: no choice would be honest.
+#[test]
+fn ratings_that_fit_two_caption_files_are_refused() {
+    let place = Place::new();
+    let (captions, ratings) = rated_set(&place);
+    let other = fs_err::read_to_string(place.path(&captions))
+        .unwrap()
+        .replace("birds sing", "whales sing");
+    let other = place.write("other.csv", other);
+    let model = model();
+    let args = [
+        "relevance",
+        "agree",
+        "--captions",
+        &captions,
+        "--captions",
+        &other,
+        "--ratings",
+        &ratings,
+    ];
+    let message = place.fails(&[&args[..], &["--model", &model]].concat());
+    assert!(
+        ["captions.csv", "other.csv", "e.wav"]
+            .iter()
+            .all(|part| message.contains(part)),
+        "{message}"
+    );
+}
+
+/// A home that cannot be written to costs the cache and not the result.
+#[test]
+fn without_a_usable_home_it_still_computes() {
+    let place = Place::new();
+    place.write("home", "a file where the folder should be");
+    let output = place.run(&["relevance", "similarity", "--model", &model(), "rain", "wind"]);
+    assert!(
+        output.status.success() && !output.stdout.is_empty(),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(
+        text(&output.stderr).contains("could not be stored"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
 #[test]
 fn bad_ratings_are_refused_with_file_and_line() {
     let cases = [
@@ -485,7 +615,7 @@ fn bad_ratings_are_refused_with_file_and_line() {
             &model(),
         ]);
         assert!(
-            message.contains(said) && message.contains("ratings.csv") && message.contains('2'),
+            message.contains(said) && message.contains("ratings.csv") && message.contains("line 2"),
             "{message}"
         );
     }
@@ -518,7 +648,10 @@ fn too_few_captions_are_refused() {
         "--model",
         &model,
     ]);
-    assert!(message.contains('3') && message.contains('2'), "{message}");
+    assert!(
+        message.contains('3') && message.contains("2 observations"),
+        "{message}"
+    );
 }
 
 /// The shell's limit on file size stands in for a full disk: writes fail half-way.
@@ -716,7 +849,8 @@ fn distilling_makes_an_encoder_and_the_same_one_twice() {
             seed,
         ];
         let small = [
-            "--dim", "16", "--units", "200", "--batch", "32", "--epochs", "8", "--json",
+            "--dim", "16", "--units", "200", "--pieces", "40", "--pairs", "60", "--batch", "32", "--epochs",
+            "8", "--json",
         ];
         place.json(&[&args[..], &small[..]].concat())
     };

@@ -24,7 +24,7 @@ pub enum Error {
         /// Its name.
         option: &'static str,
         /// Its value.
-        value: usize,
+        value: String,
         /// What it may be.
         allowed: String,
     },

@@ -1,4 +1,4 @@
-//! The one place with `unsafe`: the inner products of two small sets of vectors, by the `gemm` crate.
+//! This crate's one place with `unsafe`: the inner products of two small sets of vectors, by the `gemm` crate.
 //!
 //! In: `left` `[m, dim]` and `right` `[n, dim]`, both row-major. Out: `[m, n]`, row-major,
 //! `out[i][j] = left[i] . right[j]`. One thread: callers spread whole blocks over threads.

@@ -70,6 +70,8 @@ pub struct CaptionEncoder {
     model: SentenceModel,
     threads: usize,
     cache: Option<EmbeddingCache>,
+    /// Why there is no cache although there should be one, until it has been told.
+    unusable: Option<Error>,
     encoder: Option<SentenceEncoder>,
 }
 
@@ -92,20 +94,29 @@ impl CaptionEncoder {
     /// A model, and the directory of the cache if there is to be one.
     ///
     /// # Errors
-    /// If the folder or the cache file cannot be used.
+    /// If the model cannot be read, or the cache file is of another version. A cache that cannot be opened at all is no
+    /// error, see [`Embedded::not_cached`].
     pub fn open(model: SentenceModel, cache: Option<&Path>, threads: usize) -> Result<Self, Error> {
+        let mut unusable = None;
         let cache = match (cache, &model) {
-            (Some(directory), SentenceModel::Transformer(folder)) => Some(EmbeddingCache::open(
-                directory,
-                &folder.fingerprint()?,
-                folder.dim(),
-            )?),
+            (Some(directory), SentenceModel::Transformer(folder)) => {
+                match EmbeddingCache::open(directory, &folder.fingerprint()?, folder.dim()) {
+                    Ok(cache) => Some(cache),
+                    // A home that cannot be written to is no reason not to compute.
+                    Err(error @ Error::Io(_)) => {
+                        unusable = Some(error);
+                        None
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
             _ => None,
         };
         Ok(Self {
             model,
             threads,
             cache,
+            unusable,
             encoder: None,
         })
     }
@@ -154,7 +165,7 @@ impl CaptionEncoder {
             dim,
             computed: missing.len(),
             cut: 0,
-            not_cached: None,
+            not_cached: self.unusable.take(),
         };
         go_on(progress, done, captions.len())?;
         if missing.is_empty() {
@@ -182,7 +193,7 @@ impl CaptionEncoder {
             go_on(progress, done, captions.len())
         });
         store.flush();
-        result.not_cached = store.failed;
+        result.not_cached = result.not_cached.or(store.failed);
         outcome?;
         Ok(result)
     }

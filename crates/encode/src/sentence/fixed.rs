@@ -14,7 +14,8 @@
 //! | `bias` | F32 `[dim]` | where a text without any known unit points |
 //! | `units` | U8 `[bytes]` | the units, one a line |
 //!
-//! Its metadata has `hark_static`, the version of this form, and `card`, a [`Card`] as JSON.
+//! Its metadata has one key, `hark_static`: the version of this form and a [`Card`], as JSON. (One, because a file's
+//! bytes must not depend on the order of a hash map.)
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,7 +30,8 @@ use sha2::{Digest, Sha256};
 use super::lexicon::Lexicon;
 use crate::Error;
 
-const VERSION: &str = "1";
+const VERSION: u32 = 1;
+const METADATA: &str = "hark_static";
 /// No static encoder is larger than this; a larger file is refused rather than read.
 const MAX_BYTES: u64 = 1 << 30;
 /// Captions that one task of the thread pool embeds.
@@ -54,6 +56,21 @@ pub struct Card {
     pub command: String,
     /// The licence of the teacher's weights.
     pub teacher_licence: String,
+    /// The licence of the captions.
+    pub captions_licence: String,
+}
+
+/// What the file's metadata says.
+#[derive(Serialize, Deserialize)]
+struct About {
+    version: u32,
+    card: Card,
+}
+
+/// The part of [`About`] that stays the same in every version.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
 }
 
 /// A caption file that an encoder was fitted on.
@@ -125,17 +142,22 @@ impl StaticEncoder {
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| damaged(e.to_string()))?;
         let file = SafeTensors::deserialize(bytes).map_err(|e| damaged(e.to_string()))?;
         let metadata = header.metadata().clone().unwrap_or_default();
-        match metadata.get("hark_static").map(String::as_str) {
-            Some(VERSION) => {}
-            Some(other) => {
-                return Err(damaged(format!(
-                    "a static encoder of version {other}, this program reads {VERSION}"
-                )));
-            }
-            None => return Err(damaged("not a static encoder".to_owned())),
+        let Some(about) = metadata.get(METADATA) else {
+            return Err(Error::Unsupported {
+                path: path.to_owned(),
+                what: "a model without config.json that is not a static encoder".to_owned(),
+                supported: "Sentence-Transformers folders, static encoders",
+            });
+        };
+        let Version { version } =
+            serde_json::from_str(about).map_err(|e| damaged(format!("{METADATA}: {e}")))?;
+        if version != VERSION {
+            return Err(damaged(format!(
+                "a static encoder of version {version}, this program reads {VERSION}"
+            )));
         }
-        let card = metadata.get("card").map_or("", String::as_str);
-        let card = serde_json::from_str(card).map_err(|e| damaged(format!("card: {e}")))?;
+        let About { card, .. } =
+            serde_json::from_str(about).map_err(|e| damaged(format!("{METADATA}: {e}")))?;
         let tensor = |name: &str, kind: Dtype| -> Result<TensorView<'_>, Error> {
             let view = file.tensor(name).map_err(|e| damaged(format!("{name}: {e}")))?;
             if view.dtype() != kind {
@@ -208,11 +230,12 @@ impl StaticEncoder {
             view("bias", Dtype::F32, vec![dim], &bias)?,
             view("units", Dtype::U8, vec![units.len()], &units)?,
         ];
-        let card = serde_json::to_string(card).map_err(|e| damaged(e.to_string()))?;
-        let metadata = HashMap::from([
-            ("hark_static".to_owned(), VERSION.to_owned()),
-            ("card".to_owned(), card),
-        ]);
+        let about = About {
+            version: VERSION,
+            card: card.clone(),
+        };
+        let about = serde_json::to_string(&about).map_err(|e| damaged(e.to_string()))?;
+        let metadata = HashMap::from([(METADATA.to_owned(), about)]);
         let bytes = safetensors::serialize(tensors, Some(metadata)).map_err(|e| damaged(e.to_string()))?;
         // What cannot be read again is not written.
         Self::parse(&bytes, Path::new(""))?;

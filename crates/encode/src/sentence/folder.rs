@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::Error;
+use crate::checkpoint::Checkpoint;
 use crate::tokenize::Tokenizer;
 
 /// The model family, by the name that `config.json` gives it.
@@ -143,6 +144,14 @@ impl SentenceFolder {
             return Err(unsupported(&config_path, "a decoder".to_owned(), "encoders"));
         }
         config.check(&config_path)?;
+        // Sizes decide how much is allocated: they must be those of the weights before anything is.
+        let weights = path.join("model.safetensors");
+        if !weights.is_file() {
+            return Err(Error::MissingFile { path: weights });
+        }
+        let file = Checkpoint::open(&weights)?;
+        let words = format!("{}embeddings.word_embeddings.weight", super::model::prefix(&file));
+        file.check(&words, &[config.vocab_size, config.hidden_size])?;
 
         let modules_path = path.join("modules.json");
         let modules: Vec<ModuleEntry> = read_json(&modules_path)?;

@@ -48,17 +48,17 @@ const MPNET: AttentionNames = AttentionNames {
     norm: "attention.LayerNorm",
 };
 
+/// What stands before the encoder's tensors: a model saved with a task's head on top has the family's name there.
+pub(super) fn prefix(file: &Checkpoint) -> &'static str {
+    let has_words = |prefix: &&str| file.contains(&format!("{prefix}embeddings.word_embeddings.weight"));
+    ["", "bert.", "mpnet."].into_iter().find(has_words).unwrap_or("")
+}
+
 impl Model {
     pub(super) fn load(folder: &SentenceFolder, device: &Device) -> Result<Self, Error> {
         let path = folder.weights_path();
-        if !path.is_file() {
-            return Err(Error::MissingFile { path });
-        }
         let file = Checkpoint::open(&path)?;
-        // A model saved with a task's head on top has the family's name before the encoder's tensors.
-        let prefixes = ["", "bert.", "mpnet."];
-        let has_words = |prefix: &&&str| file.contains(&format!("{prefix}embeddings.word_embeddings.weight"));
-        let prefix = prefixes.iter().find(has_words).copied().unwrap_or("");
+        let prefix = prefix(&file);
         let model = Self::take(&file, prefix, folder, device)?;
         let unused = ["pooler.", "embeddings.position_ids"].map(|name| format!("{prefix}{name}"));
         file.finish(&[unused[0].as_str(), unused[1].as_str(), "cls.", "lm_head."])?;

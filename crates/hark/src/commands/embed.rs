@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
+use serde_json::json;
 
 use super::inputs::{ColumnArgs, ModelArgs};
 use crate::{npy, output};
@@ -31,6 +32,9 @@ pub struct Args {
     /// Where the vectors go, a NumPy file
     #[arg(short, long, value_name = "FILE.npy")]
     output: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -49,6 +53,11 @@ pub fn run(args: &Args) -> Result<()> {
     output::write_whole(&args.output, |file| {
         npy::write(file, &[vectors.rows(), vectors.dim()], vectors.as_slice())
     })?;
+    if args.json {
+        return output::print_json(&json!({
+            "output": args.output, "rows": vectors.rows(), "dim": vectors.dim(), "model": args.model.name(),
+        }));
+    }
     eprintln!(
         "{}: {} vectors of {}",
         args.output.display(),

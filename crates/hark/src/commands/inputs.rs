@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use hark_corpus::{CaptionSet, Format};
-use hark_encode::sentence::CaptionEncoder;
+use hark_encode::sentence::{CaptionEncoder, Embedded, SentenceModel};
 use hark_rank::Vectors;
 
 use crate::home::Home;
@@ -53,6 +53,24 @@ impl ColumnArgs {
                 id: self.id_column.clone(),
             }
         }
+    }
+
+    /// The options as they would be typed, each with a blank before it.
+    pub fn typed(&self) -> String {
+        if self.caption_column.is_empty() {
+            return if self.format == Format::Auto {
+                String::new()
+            } else {
+                format!(" --format {}", self.format)
+            };
+        }
+        let columns = self
+            .caption_column
+            .iter()
+            .map(|name| format!(" --caption-column {name}"));
+        columns
+            .chain(self.id_column.iter().map(|name| format!(" --id-column {name}")))
+            .collect()
     }
 
     /// Reads one file; `-` is stdin.
@@ -161,18 +179,23 @@ impl ModelArgs {
         });
         bar.finish_and_clear();
         let embedded = embedded?;
-        if let Some(tokens) = encoder.model().max_tokens().filter(|_| embedded.cut > 0) {
-            let cut = output::count(embedded.cut);
-            eprintln!(
-                "hark: warning: {cut} captions are longer than the {tokens} tokens that the model reads; their ends do not count"
-            );
-        }
-        if let Some(error) = &embedded.not_cached {
-            eprintln!("hark: warning: the vectors could not be stored for next time: {error}");
-        }
+        warn(&embedded, encoder.model());
         Ok(CaptionVectors {
             numbers: embedded.vectors,
             dim: embedded.dim,
         })
+    }
+}
+
+/// Says on stderr what was not as it should be, though the vectors are whole.
+pub fn warn(embedded: &Embedded, model: &SentenceModel) {
+    if let Some(tokens) = model.max_tokens().filter(|_| embedded.cut > 0) {
+        let cut = output::count(embedded.cut);
+        eprintln!(
+            "hark: warning: {cut} captions are longer than the {tokens} tokens that the model reads; their ends do not count"
+        );
+    }
+    if let Some(error) = &embedded.not_cached {
+        eprintln!("hark: warning: the vectors could not be stored for next time: {error}");
     }
 }

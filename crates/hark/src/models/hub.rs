@@ -12,39 +12,49 @@ use fs_err::{File, OpenOptions};
 
 use crate::progress;
 
-/// The public hub; `HF_ENDPOINT` names a mirror.
+/// The public hub.
 const ENDPOINT: &str = "https://huggingface.co";
 
-/// A client for one hub.
-pub(super) struct Hub {
+/// A hub and how to reach it.
+#[derive(Debug, Clone)]
+pub struct Hub {
     agent: ureq::Agent,
     endpoint: String,
     token: Option<String>,
 }
 
 impl Hub {
-    /// The hub of the environment: `HF_ENDPOINT`, and `HF_TOKEN` where it asks for one.
-    pub(super) fn from_environment() -> Self {
+    /// The hub of the environment: `HF_ENDPOINT` names a mirror, `HF_TOKEN` is for one that asks for it.
+    pub fn from_environment() -> Self {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self::new(
+            &set("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned()),
+            set("HF_TOKEN"),
+        )
+    }
+
+    /// A hub at an address.
+    pub fn new(endpoint: &str, token: Option<String>) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_connect(Some(Duration::from_secs(15)))
             .timeout_recv_response(Some(Duration::from_mins(1)))
+            .timeout_recv_body(Some(Duration::from_hours(2)))
             .http_status_as_error(false)
             .build();
-        let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned());
         Self {
             agent: config.into(),
             endpoint: endpoint.trim_end_matches('/').to_owned(),
-            token: set("HF_TOKEN"),
+            token,
         }
     }
 
     /// Fetches a file to `target`, going on from what an earlier attempt left at `target` with `.part` behind it.
-    pub(super) fn fetch(&self, repository: &str, file: &str, target: &Path) -> Result<()> {
+    pub fn fetch(&self, repository: &str, file: &str, target: &Path) -> Result<()> {
         let url = format!("{}/{repository}/resolve/main/{file}", self.endpoint);
         let part = target.with_added_extension("part");
         let have = fs_err::metadata(&part).map_or(0, |metadata| metadata.len());
-        let mut request = self.agent.get(&url);
+        // Ranges count the bytes that are sent: they must be the file's own, not compressed ones.
+        let mut request = self.agent.get(&url).header("Accept-Encoding", "identity");
         if have > 0 {
             request = request.header("Range", format!("bytes={have}-"));
         }
@@ -52,13 +62,24 @@ impl Hub {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
         let mut response = request.call().with_context(|| url.clone())?;
+        let range = response
+            .headers()
+            .get("content-range")
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
         let (mut output, start) = match response.status().as_u16() {
-            206 => (OpenOptions::new().append(true).open(&part)?, have),
+            206 if range.starts_with(&format!("bytes {have}-")) => {
+                (OpenOptions::new().append(true).open(&part)?, have)
+            }
             200 => (File::create(&part)?, 0),
-            // The part is already the whole file: an earlier attempt ended between the last byte and the rename.
-            416 => {
+            // Nothing is left to send: the part is the whole file, and an earlier attempt ended before the rename.
+            416 if range == format!("bytes */{have}") => {
                 fs_err::rename(&part, target)?;
                 return Ok(());
+            }
+            206 | 416 => {
+                fs_err::remove_file(&part)?;
+                bail!("{url}: what was there of the file is of no use; run the command again to start anew");
             }
             status => bail!("{url}: the server answers {status}"),
         };
@@ -75,6 +96,9 @@ impl Hub {
                 .with_context(|| format!("{url}: the connection broke; run the command again to go on"))?;
             if count == 0 {
                 break;
+            }
+            if progress::stopped() {
+                bail!("{url}: stopped; run the command again to go on");
             }
             output.write_all(&buffer[..count])?;
             got += count as u64;

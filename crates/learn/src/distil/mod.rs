@@ -61,6 +61,8 @@ pub type Embed<'a> = &'a mut dyn FnMut(&[&str]) -> Result<Vec<f32>, hark_encode:
 
 /// The encoder to learn from.
 pub struct Teacher<'a> {
+    /// Length of its vectors.
+    pub dim: usize,
     /// Its tokens, in the order of their ids; pieces that continue a word begin with `##`.
     pub vocabulary: Vec<String>,
     /// Its vectors.
@@ -74,7 +76,7 @@ pub struct Distilled {
     pub parts: Parts,
     /// The mean loss of every pass.
     pub losses: Vec<f32>,
-    /// How many units are words or pieces, and how many are pairs.
+    /// How many units are words or pieces.
     pub words: usize,
     /// How many units are pairs.
     pub pairs: usize,
@@ -96,7 +98,7 @@ pub fn distil(
     different.sort_unstable();
     different.dedup();
     let captions = different;
-    options.check(captions.len())?;
+    options.check(captions.len(), teacher.dim)?;
     let mut random = Random::new(options.seed);
 
     let units = units::choose(
@@ -107,16 +109,8 @@ pub fn distil(
         options.pairs,
     );
     let teacher_vectors = (teacher.embed)(&captions)?;
-    let teacher_dim = teacher_vectors.len() / captions.len();
+    let teacher_dim = teacher.dim;
     let vectors = Vectors::new(&teacher_vectors, teacher_dim)?;
-    if options.dim > teacher_dim {
-        let allowed = format!("at most the teacher's {teacher_dim}");
-        return Err(Error::Option {
-            option: "dim",
-            value: options.dim,
-            allowed,
-        });
-    }
     let basis = subspace::leading(vectors, options.dim, &mut random)?;
     let basis = Vectors::new(&basis, teacher_dim)?;
     let mut targets = exact::products(vectors, basis)?;
@@ -169,7 +163,16 @@ pub fn distil(
                 teacher: gather(&teacher_vectors, teacher_dim),
                 targets: gather(&targets, options.dim),
             };
-            total += student.learn(&batch, rate(options.rate, step, steps))?;
+            total += match student.learn(&batch, rate(options.rate, step, steps)) {
+                // Vectors that are no numbers are refused by the first product.
+                Err(hark_rank::Error::NotFinite { value, .. }) => {
+                    return Err(Error::Diverged {
+                        epoch: epoch + 1,
+                        loss: value,
+                    });
+                }
+                other => other?,
+            };
         }
         let loss = total / steps_per_epoch as f32;
         if !loss.is_finite() {
@@ -192,21 +195,41 @@ pub fn distil(
 }
 
 impl Options {
-    fn check(&self, captions: usize) -> Result<(), Error> {
-        let options = [
+    fn check(&self, captions: usize, teacher_dim: usize) -> Result<(), Error> {
+        let wrong = |option, value, allowed| {
+            Err(Error::Option {
+                option,
+                value,
+                allowed,
+            })
+        };
+        let least = [
             ("dim", self.dim, 2),
-            ("units", self.units, 16),
             ("epochs", self.epochs, 1),
             ("batch", self.batch, 4),
         ];
-        for (option, value, least) in options {
+        for (option, value, least) in least {
             if value < least {
-                return Err(Error::Option {
-                    option,
-                    value,
-                    allowed: format!("at least {least}"),
-                });
+                return wrong(option, value.to_string(), format!("at least {least}"));
             }
+        }
+        if self.dim > teacher_dim {
+            return wrong(
+                "dim",
+                self.dim.to_string(),
+                format!("at most the teacher's {teacher_dim}"),
+            );
+        }
+        if self.units <= self.pieces + self.pairs {
+            let others = self.pieces + self.pairs;
+            return wrong(
+                "units",
+                self.units.to_string(),
+                format!("more than the {others} pieces and pairs"),
+            );
+        }
+        if !(self.rate.is_finite() && self.rate > 0.0) {
+            return wrong("rate", self.rate.to_string(), "a positive number".to_owned());
         }
         if captions < self.batch {
             return Err(Error::TooFew {

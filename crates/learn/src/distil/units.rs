@@ -41,7 +41,7 @@ pub(super) fn choose(
             *pair_counts.entry(pair.to_owned()).or_default() += 1;
         });
     }
-    let mut pairs: Vec<String> = frequent(pair_counts)
+    let pairs: Vec<String> = frequent(pair_counts)
         .into_iter()
         .take(pairs)
         .map(|(pair, _)| pair)
@@ -55,7 +55,6 @@ pub(super) fn choose(
     endings.sort_by_key(|token| token.chars().count() > CONTINUES.len() + 1);
     endings.truncate(pieces);
 
-    pairs.truncate(rows / 2);
     let room = rows.saturating_sub(pairs.len() + endings.len());
     // A word that stands once in the captions is as likely a slip as a word; the teacher's vocabulary decides.
     let known: HashSet<&str> = vocabulary.iter().map(String::as_str).collect();
@@ -115,5 +114,6 @@ mod tests {
         assert_eq!(units.words, ["rain", "falls", "dog", "q", "whale", "##s"]);
         assert_eq!(units.pairs, ["rain falls", "and dog"]);
         assert_eq!(units.counts, [3, 2, 1, 0, 0, 0]);
+        assert_eq!(choose(&captions, &vocabulary, 5, 1, 1).all().count(), 5);
     }
 }

@@ -3,6 +3,7 @@
 //! Dense for small sets (`.npy`, `.safetensors`), written row by row so that memory holds the vectors and a few rows;
 //! the nearest captions alone for large ones (`.npz`, the form of `scipy.sparse.load_npz`).
 
+use std::collections::HashMap;
 use std::io::{Seek, Write};
 use std::path::PathBuf;
 
@@ -39,14 +40,17 @@ pub struct Args {
     /// Write the similarity h itself instead of the relevance
     #[arg(long, conflicts_with = "function")]
     similarity: bool,
-    /// Nearest captions kept in each row of a sparse file
-    #[arg(long, value_name = "K", default_value_t = 100)]
-    top_k: usize,
+    /// Nearest captions kept in each row of a sparse file [default: 100]
+    #[arg(long, value_name = "K")]
+    top_k: Option<usize>,
     #[command(flatten)]
     model: ModelArgs,
     /// Where the relevances go: .npy or .safetensors (dense), .npz (sparse)
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Above this many captions a dense file is refused: 20,000 are 1.6 GB.
@@ -70,6 +74,13 @@ pub fn run(args: &Args) -> Result<()> {
             args.output.display()
         ),
     };
+    if form != Form::Npz && args.top_k.is_some() {
+        bail!("--top-k is for .npz; {} holds every pair", args.output.display());
+    }
+    if !args.function.needs_range() {
+        // Fails for a function that only a training batch can have.
+        args.function.apply(0.0, false)?;
+    }
     let set = args.captions.read()?;
     let count = set.captions.len();
     if form != Form::Npz && count > MOST_DENSE {
@@ -89,11 +100,20 @@ pub fn run(args: &Args) -> Result<()> {
         })?,
         Form::Safetensors => output::write_whole(&args.output, |file| table.write_safetensors(file))?,
         Form::Npz => {
-            let (starts, columns, numbers) = table.nearest(args.top_k)?;
+            let (starts, columns, numbers) = table.sparse(args.top_k.unwrap_or(100))?;
             output::write_whole(&args.output, |file| {
                 write_csr(file, count, &starts, &columns, &numbers)
             })?;
         }
+    }
+    if args.json {
+        return output::print_json(&json!({
+            "output": args.output,
+            "captions": count,
+            "clips": set.clips.len(),
+            "model": args.model.name(),
+            "function": table.function.map_or_else(|| "similarity".to_owned(), |function| function.to_string()),
+        }));
     }
     eprintln!(
         "{}: {} captions of {} clips",
@@ -126,8 +146,6 @@ impl<'a> Table<'a> {
             function = function.with_range(f64::from(range.lo), f64::from(range.hi))?;
             eprintln!("function: {function}");
         }
-        // Fails here, before any work, for a function that only a training batch can have.
-        function.apply(0.0, false)?;
         let clips = set.captions.iter().map(|caption| caption.clip as u32).collect();
         Ok(Self {
             vectors,
@@ -157,7 +175,9 @@ impl<'a> Table<'a> {
                 }
                 write(numbers)?;
             }
-            let _ = progress::show(&bar, ((nth + 1) * BLOCK).min(rows) as u64, rows as u64);
+            if progress::show(&bar, ((nth + 1) * BLOCK).min(rows) as u64, rows as u64).is_break() {
+                bail!("stopped");
+            }
         }
         bar.finish_and_clear();
         Ok(())
@@ -189,7 +209,25 @@ impl<'a> Table<'a> {
     }
 
     /// Compressed rows: where each begins, its columns in ascending order, its numbers.
-    fn nearest(&self, k: usize) -> Result<(Vec<i64>, Vec<i32>, Vec<f32>)> {
+    fn sparse(&self, k: usize) -> Result<(Vec<i64>, Vec<i32>, Vec<f32>)> {
+        let (mut starts, mut columns, mut numbers) = (vec![0], Vec::new(), Vec::new());
+        let mut push = |mut row: Vec<(i32, f32)>| {
+            row.sort_unstable_by_key(|&(column, _)| column);
+            columns.extend(row.iter().map(|&(column, _)| column));
+            numbers.extend(row.iter().map(|&(_, number)| number));
+            starts.push(columns.len() as i64);
+        };
+        if self.function == Some(RelevanceFunction::Binary) {
+            // All captions of the clip, however unlike: similarity has no say.
+            let mut by_clip: HashMap<u32, Vec<i32>> = HashMap::new();
+            for (caption, &clip) in self.clips.iter().enumerate() {
+                by_clip.entry(clip).or_default().push(caption as i32);
+            }
+            for clip in &self.clips {
+                push(by_clip[clip].iter().map(|&caption| (caption, 1.0)).collect());
+            }
+            return Ok((starts, columns, numbers));
+        }
         let bar = progress::items("nearest captions");
         let options = exact::Options {
             groups: None,
@@ -198,16 +236,12 @@ impl<'a> Table<'a> {
         let watch = |p: hark_rank::Progress| progress::show(&bar, p.done, p.total);
         let found = exact::neighbours(self.vectors, k, options, &watch)?;
         bar.finish_and_clear();
-        let (mut starts, mut columns, mut numbers) = (vec![0], Vec::new(), Vec::new());
         for (i, (ids, scores)) in found.iter().enumerate() {
             let mut row = vec![(i as i32, self.number(i, i, 1.0)?)];
             for (&j, &h) in ids.iter().zip(scores) {
                 row.push((j as i32, self.number(i, j as usize, h)?));
             }
-            row.sort_unstable_by_key(|&(column, _)| column);
-            columns.extend(row.iter().map(|&(column, _)| column));
-            numbers.extend(row.iter().map(|&(_, number)| number));
-            starts.push(columns.len() as i64);
+            push(row);
         }
         Ok((starts, columns, numbers))
     }

@@ -10,7 +10,7 @@ use hark_learn::distil::{Distilled, Options, Teacher, distil};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::commands::inputs::{CaptionArgs, ThreadArgs};
+use crate::commands::inputs::{CaptionArgs, ThreadArgs, warn};
 use crate::home::Home;
 use crate::models::{self, Known};
 use crate::{output, progress};
@@ -57,6 +57,9 @@ pub struct Args {
     seed: u64,
     #[command(flatten)]
     threads: ThreadArgs,
+    /// The licence of the captions, for the model's card
+    #[arg(long, value_name = "LICENCE", default_value = "unknown")]
+    captions_licence: String,
     /// The folder to make
     #[arg(long, short, value_name = "FOLDER")]
     out: PathBuf,
@@ -74,7 +77,7 @@ pub fn run(args: &Args) -> Result<()> {
     let SentenceModel::Transformer(folder) = &model else {
         bail!("{}: a static encoder is no teacher", args.teacher);
     };
-    let vocabulary = folder.tokenizer()?.vocabulary();
+    let (vocabulary, dim) = (folder.tokenizer()?.vocabulary(), folder.dim());
     let fingerprint = models::hex(&folder.fingerprint()?);
     let set = args.captions.read()?;
     let card = card(args, fingerprint)?;
@@ -86,7 +89,9 @@ pub fn run(args: &Args) -> Result<()> {
             progress::show(&bar, done as u64, total as u64)
         });
         bar.finish_and_clear();
-        embedded.map(|embedded| embedded.vectors)
+        let embedded = embedded?;
+        warn(&embedded, encoder.model());
+        Ok(embedded.vectors)
     };
     let options = Options {
         dim: args.dim,
@@ -101,6 +106,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let bar = progress::items("fitting");
     let mut teacher = Teacher {
+        dim,
         vocabulary,
         embed: &mut embed,
     };
@@ -142,25 +148,19 @@ pub fn run(args: &Args) -> Result<()> {
     ))
 }
 
+/// Where the encoder comes from. Files are named without their folders: a card travels, a path does not.
 fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
-    let name = args
-        .out
-        .file_name()
-        .context("--out has no name")?
-        .to_string_lossy()
-        .into_owned();
-    let file_name = |path: &Path| {
-        path.file_name()
-            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-    };
+    let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = last(&args.out).context("--out has no name")?;
+    let teacher = last(Path::new(&args.teacher)).context("--teacher has no name")?;
     let mut captions = Vec::new();
     for path in &args.captions.files {
-        if path == Path::new("-") {
-            bail!("distil reads files, so that its card can say which");
-        }
+        let file = last(path)
+            .filter(|name| name != "-")
+            .context("distil reads files, so that its card can say which")?;
         let sha256 = models::hex(&Sha256::digest(fs_err::read(path)?));
         captions.push(CardCaptions {
-            file: file_name(path),
+            file,
             sha256,
             captions: args.captions.columns.read(path)?.captions.len(),
         });
@@ -170,8 +170,8 @@ fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
         .map(|captions| format!(" --captions {}", captions.file))
         .collect();
     let command = format!(
-        "hark relevance distil --teacher {}{files} --dim {} --units {} --pieces {} --pairs {} --epochs {} --batch {} --rate {} --seed {} --out {name}",
-        args.teacher,
+        "hark relevance distil --teacher {teacher}{files}{} --dim {} --units {} --pieces {} --pairs {} --epochs {} --batch {} --rate {} --seed {} --captions-licence '{}' --out {name}",
+        args.captions.columns.typed(),
         args.dim,
         args.units,
         args.pieces,
@@ -179,16 +179,21 @@ fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
         args.epochs,
         args.batch,
         args.rate,
-        args.seed
+        args.seed,
+        args.captions_licence,
     );
-    let licence = Known::find(&args.teacher).map_or("unknown", |known| known.licence);
+    let teacher_licence = Known::find(&teacher)
+        .map_or("unknown", |known| known.licence)
+        .to_owned();
+    let captions_licence = args.captions_licence.clone();
     Ok(Card {
         name,
-        teacher: args.teacher.clone(),
+        teacher,
         teacher_fingerprint,
         captions,
         command,
-        teacher_licence: licence.to_owned(),
+        teacher_licence,
+        captions_licence,
     })
 }
 
@@ -208,7 +213,7 @@ fn readme(card: &Card, made: &Distilled, bytes: &[u8]) -> String {
         .collect();
     format!(
         "# {}\n\nA static sentence encoder: vectors of {} units ({} words and pieces of words, {} pairs of words), {} \
-         dimensions, 8 bits.\n\nTeacher: `{}` (licence {}, fingerprint {})\n\nFitted on {} different captions of\n\n{captions}\n\
+         dimensions, 8 bits.\n\nTeacher: `{}` (licence {}, fingerprint {})\n\nFitted on {} different captions (licence {}) of\n\n{captions}\n\
          by\n\n```sh\n{}\n```\n\n`model.safetensors`: {} bytes, sha256 {}\n",
         card.name,
         output::count(made.words + made.pairs),
@@ -219,6 +224,7 @@ fn readme(card: &Card, made: &Distilled, bytes: &[u8]) -> String {
         card.teacher_licence,
         card.teacher_fingerprint,
         output::count(made.captions),
+        card.captions_licence,
         card.command,
         output::count(bytes.len()),
         models::hex(&Sha256::digest(bytes)),

@@ -1,5 +1,6 @@
 //! `hark relevance neighbours`: captions of different clips that say the same thing.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -33,11 +34,11 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
     /// The batch whose likely false negatives are counted
-    #[arg(long, value_name = "SIZE", default_value_t = 32)]
-    batch: usize,
-    /// Neighbours of each caption, for --output
-    #[arg(short, value_name = "K", default_value_t = 100)]
-    k: usize,
+    #[arg(long, value_name = "SIZE", default_value = "32")]
+    batch: NonZeroUsize,
+    /// Neighbours of each caption, for --output [default: 100]
+    #[arg(short, value_name = "K", requires = "output")]
+    k: Option<NonZeroUsize>,
     /// Write the K nearest captions of every caption: `ids`, `similarities` and `starts` in a NumPy archive
     #[arg(long, short, value_name = "FILE.npz")]
     output: Option<PathBuf>,
@@ -62,9 +63,10 @@ pub fn run(args: &Args) -> Result<()> {
     {
         bail!("--output: neighbours are written as .npz");
     }
+    let batch = args.batch.get();
     let set = args.captions.read()?;
     let count = set.captions.len();
-    if count < args.batch {
+    if count < batch {
         bail!(
             "a batch of {} cannot be drawn from {count} captions; set --batch",
             args.batch
@@ -83,7 +85,7 @@ pub fn run(args: &Args) -> Result<()> {
     thresholds.dedup();
     let counted = census(vectors, &clips, &thresholds, threads, &watch)?;
     let expected = (0..thresholds.len())
-        .map(|nth| counted.expected(nth, args.batch))
+        .map(|nth| counted.expected(nth, batch))
         .collect::<Result<Vec<_>, _>>()?;
     if let Some(path) = &args.output {
         write_neighbours(args, path, vectors, &clips, &watch)?;
@@ -167,7 +169,7 @@ fn write_neighbours(
         groups,
         threads: Some(args.model.threads.count()),
     };
-    let found = exact::neighbours(vectors, args.k, options, watch)?;
+    let found = exact::neighbours(vectors, args.k.map_or(100, NonZeroUsize::get), options, watch)?;
     let starts: Vec<i64> = found.starts().iter().map(|&start| start as i64).collect();
     output::write_whole(path, |file| {
         let mut archive = ZipWriter::new(file);

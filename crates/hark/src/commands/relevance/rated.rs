@@ -107,9 +107,11 @@ struct Pairing<'a> {
 }
 
 impl<'a> Pairing<'a> {
-    /// Takes the captions from the one set that has all the rated clips: splits of a data set share clip names.
+    /// Takes the captions from the one file that has all the rated clips. Splits of a data set share some clip names, so
+    /// that two files which both have them all and disagree leave no honest choice.
     fn find(ratings: &'a [Rating], sets: &'a [CaptionSet]) -> Result<Self> {
         let mut missing = None;
+        let mut found: Option<(Self, &CaptionSet)> = None;
         for set in sets {
             let index = set.clip_index();
             let unknown = |rating: &&Rating| !index.contains_key(rating.candidate_clip.as_str());
@@ -118,24 +120,46 @@ impl<'a> Pairing<'a> {
                 continue;
             }
             let captions = set.captions_by_clip();
-            let texts = |rating: &Rating| {
+            let texts = |rating: &Rating| -> Vec<&str> {
                 let clip = index[rating.candidate_clip.as_str()];
                 captions[clip]
                     .iter()
                     .map(|&caption| set.captions[caption].text.as_str())
                     .collect()
             };
-            return Ok(Self {
-                rated: ratings.iter().map(|rating| (rating, texts(rating))).collect(),
-            });
+            let rated: Vec<_> = ratings.iter().map(|rating| (rating, texts(rating))).collect();
+            if let Some((first, other)) = &found {
+                if let Some((rating, _)) = rated
+                    .iter()
+                    .zip(&first.rated)
+                    .find_map(|(a, b)| (a.1 != b.1).then_some(a))
+                {
+                    let (a, b) = (file(other), file(set));
+                    bail!(
+                        "line {}: {a} and {b} have different captions for {:?}",
+                        rating.line,
+                        rating.candidate_clip
+                    );
+                }
+                continue;
+            }
+            found = Some((Self { rated }, set));
         }
-        match missing {
-            Some(rating) => bail!(
+        match (found, missing) {
+            (Some((pairing, _)), _) => Ok(pairing),
+            (None, Some(rating)) => bail!(
                 "line {}: no caption file has all the rated clips; the first one that is missing is {:?}",
                 rating.line,
                 rating.candidate_clip
             ),
-            None => bail!("no caption files"),
+            (None, None) => bail!("no caption files"),
         }
     }
+}
+
+/// The file that a set was read from.
+fn file(set: &CaptionSet) -> String {
+    set.captions
+        .first()
+        .map_or_else(String::new, |caption| caption.path.display().to_string())
 }

@@ -1,0 +1,110 @@
+//! Real data and real weights, where they are: `HARK_DATA` (else `shared/data` beside the repository) has the caption and
+//! rating files, the user's own store the models. Where they are absent, a test says that it was skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn data(file: &str) -> Option<String> {
+    let folder = std::env::var_os("HARK_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let path = folder.join(file);
+    if !path.is_file() {
+        eprintln!(
+            "skipped: {} is not here; HARK_DATA names the folder",
+            path.display()
+        );
+        return None;
+    }
+    Some(path.display().to_string())
+}
+
+fn run(args: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_hark"))
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The built-in encoder on human ratings that it was not fitted to: within 0.04 of its teacher's 0.678.
+#[test]
+fn the_built_in_encoder_agrees_with_people() {
+    let files = ["development", "validation"].map(|split| {
+        let file = |kind: &str| data(&format!("clotho/clotho_{kind}_{split}.csv"));
+        file("captions").zip(file("ratings"))
+    });
+    let [Some(first), Some(second)] = files else {
+        return;
+    };
+    let mut args = vec!["relevance", "agree", "--json", "--model", "caption-static"];
+    for (captions, ratings) in [&first, &second] {
+        args.extend(["--captions", captions, "--ratings", ratings]);
+    }
+    let found = run(&args);
+    let all = &found["agreement"][2];
+    assert_eq!(all["observations"], 6800);
+    let spearman = all["spearman_similarity"].as_f64().unwrap();
+    assert!((spearman - 0.678).abs() < 0.04, "{spearman}");
+}
+
+#[test]
+fn audiocaps_embeds_with_the_built_in_encoder() {
+    let Some(captions) = data("audiocaps/train.csv") else {
+        return;
+    };
+    let found = run(&[
+        "bench",
+        "encode",
+        "--model",
+        "caption-static",
+        "--captions",
+        &captions,
+    ]);
+    assert_eq!(
+        (found["captions"].as_u64(), found["dim"].as_u64()),
+        (Some(49_838), Some(256))
+    );
+}
+
+/// The paper's Table I, with the encoder that it used.
+#[test]
+fn the_papers_first_table() {
+    let listed = run(&["models", "list", "--json"]);
+    let here = listed["models"].as_array().unwrap().iter();
+    if !here
+        .clone()
+        .any(|model| model["name"] == "all-mpnet-base-v2" && model["state"] == "here")
+    {
+        eprintln!("skipped: all-mpnet-base-v2 is not here; hark models pull all-mpnet-base-v2 gets it");
+        return;
+    }
+    let captions = [
+        "A cat is crying and a person is speaking",
+        "A man is talking and a cat crying",
+        "A cat is crying",
+        "A woman speaks then a cat sighs",
+        "People speak to each other, and a cat wails angrily",
+    ];
+    let args = [
+        "relevance",
+        "similarity",
+        "--json",
+        "--no-cache",
+        "--model",
+        "all-mpnet-base-v2",
+    ];
+    let found = run(&[&args[..], &captions].concat());
+    for (nth, expected) in [1.0, 0.898, 0.790, 0.778, 0.772].into_iter().enumerate() {
+        let got = found["similarities"][nth].as_f64().unwrap();
+        assert!((got - expected).abs() < 0.001, "{}: {got}", captions[nth]);
+    }
+}
