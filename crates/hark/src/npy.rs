@@ -156,14 +156,21 @@ fn parse_matrix(path: &Path) -> Result<Matrix> {
     if got != expected as u64 {
         bail!("{got} bytes of numbers, shape {shape:?} asks for {expected}");
     }
-    let mut bytes = vec![0; expected];
-    file.read_exact(&mut bytes)?;
-    let numbers = bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|bytes| f32::from_le_bytes(*bytes))
-        .collect();
+    // Piece by piece, so that the numbers are in memory once.
+    let mut numbers = Vec::with_capacity(rows * columns);
+    let mut piece = vec![0; expected.min(1 << 20)];
+    while numbers.len() < rows * columns {
+        let rest = 4 * (rows * columns - numbers.len());
+        let piece = &mut piece[..rest.min(1 << 20)];
+        file.read_exact(piece)?;
+        numbers.extend(
+            piece
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|bytes| f32::from_le_bytes(*bytes)),
+        );
+    }
     Ok(Matrix { numbers, columns })
 }
 

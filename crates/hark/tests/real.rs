@@ -35,6 +35,20 @@ fn run(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// Whether a model is in the user's store.
+fn here(name: &str) -> bool {
+    let listed = run(&["models", "list", "--json"]);
+    let here = listed["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|model| model["name"] == name && model["state"] == "here");
+    if !here {
+        eprintln!("skipped: {name} is not here; hark models pull {name} gets it");
+    }
+    here
+}
+
 /// The built-in encoder on human ratings that it was not fitted to: within 0.04 of its teacher's 0.678.
 #[test]
 fn the_built_in_encoder_agrees_with_people() {
@@ -78,13 +92,7 @@ fn audiocaps_embeds_with_the_built_in_encoder() {
 /// The paper's Table I, with the encoder that it used.
 #[test]
 fn the_papers_first_table() {
-    let listed = run(&["models", "list", "--json"]);
-    let here = listed["models"].as_array().unwrap().iter();
-    if !here
-        .clone()
-        .any(|model| model["name"] == "all-mpnet-base-v2" && model["state"] == "here")
-    {
-        eprintln!("skipped: all-mpnet-base-v2 is not here; hark models pull all-mpnet-base-v2 gets it");
+    if !here("all-mpnet-base-v2") {
         return;
     }
     let captions = [
@@ -106,5 +114,47 @@ fn the_papers_first_table() {
     for (nth, expected) in [1.0, 0.898, 0.790, 0.778, 0.772].into_iter().enumerate() {
         let got = found["similarities"][nth].as_f64().unwrap();
         assert!((got - expected).abs() < 0.001, "{}: {got}", captions[nth]);
+    }
+}
+
+/// The same bytes alone and in company, at full size.
+#[test]
+fn a_real_vector_does_not_depend_on_its_company() {
+    if !here("all-mpnet-base-v2") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let embed = |name: &str, captions: &[String]| {
+        let path = folder.path().join(name).display().to_string();
+        let mut args = vec![
+            "embed",
+            "--json",
+            "--no-cache",
+            "--model",
+            "all-mpnet-base-v2",
+            "-o",
+            &path,
+        ];
+        for caption in captions {
+            args.extend(["--text", caption.as_str()]);
+        }
+        run(&args);
+        fs_err::read(&path).unwrap().split_off(128)
+    };
+    let captions: Vec<String> = (0..24)
+        .map(|nth| {
+            format!(
+                "A dog barks {} as rain falls",
+                ["", "loudly", "at a car", "again"][nth % 4]
+            )
+        })
+        .collect();
+    let together = embed("together.npy", &captions);
+    for nth in [0, 1, 23] {
+        assert_eq!(
+            embed("alone.npy", &captions[nth..=nth]),
+            together[nth * 768 * 4..][..768 * 4],
+            "{nth}"
+        );
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use serde_json::json;
 
-use super::inputs::{ColumnArgs, ModelArgs};
+use super::inputs::{ColumnArgs, ModelArgs, gather};
 use crate::{npy, output};
 
 const EXAMPLES: &str = "Examples:
@@ -41,13 +41,8 @@ pub fn run(args: &Args) -> Result<()> {
     if args.output.extension().is_none_or(|extension| extension != "npy") {
         bail!("{}: vectors are written as .npy", args.output.display());
     }
-    let sets = args
-        .files
-        .iter()
-        .map(|path| args.columns.read(path))
-        .collect::<Result<Vec<_>>>()?;
-    let mut captions: Vec<&str> = args.texts.iter().map(String::as_str).collect();
-    captions.extend(sets.iter().flat_map(|set| set.texts()));
+    let captions = gather(&args.texts, &args.files, &args.columns)?;
+    let captions: Vec<&str> = captions.iter().map(String::as_str).collect();
     let vectors = args.model.embed(&captions)?;
     let vectors = vectors.view()?;
     output::write_whole(&args.output, |file| {

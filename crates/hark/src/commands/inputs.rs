@@ -98,6 +98,21 @@ impl CaptionArgs {
     }
 }
 
+/// Captions as arguments and from files, in this order.
+pub fn gather(texts: &[String], files: &[PathBuf], columns: &ColumnArgs) -> Result<Vec<String>> {
+    let mut captions = texts.to_vec();
+    for path in files {
+        captions.extend(
+            columns
+                .read(path)?
+                .captions
+                .into_iter()
+                .map(|caption| caption.text),
+        );
+    }
+    Ok(captions)
+}
+
 /// The sentence encoder and how it runs.
 #[derive(Debug, Args)]
 pub struct ModelArgs {

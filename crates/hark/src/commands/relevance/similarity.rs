@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 use hark_relevance::{RelevanceFunction, similarity};
 use serde_json::json;
 
-use crate::commands::inputs::{ColumnArgs, ModelArgs};
+use crate::commands::inputs::{ColumnArgs, ModelArgs, gather};
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
@@ -37,13 +37,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let sets = args
-        .files
-        .iter()
-        .map(|path| args.columns.read(path))
-        .collect::<Result<Vec<_>>>()?;
-    let mut captions: Vec<&str> = args.texts.iter().map(String::as_str).collect();
-    captions.extend(sets.iter().flat_map(|set| set.texts()));
+    let captions = gather(&args.texts, &args.files, &args.columns)?;
+    let captions: Vec<&str> = captions.iter().map(String::as_str).collect();
     if captions.len() < 2 {
         bail!("{} caption given; a comparison takes two or more", captions.len());
     }
