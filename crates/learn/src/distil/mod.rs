@@ -3,11 +3,11 @@
 //! In: captions, and a teacher that gives vectors for any text. Out: the [`Parts`] of a
 //! [`StaticEncoder`](hark_encode::sentence::StaticEncoder) whose similarities follow the teacher's. The way:
 //!
-//! 1. choose the [units]: words of the captions, more of the teacher's own words, pieces of words, pairs of words;
-//! 2. find the [leading directions](subspace) of the captions' teacher vectors;
+//! 1. choose the units (`units.rs`): words of the captions, more of the teacher's own words, pieces of words, pairs of words;
+//! 2. find the leading directions (`subspace.rs`) of the captions' teacher vectors;
 //! 3. begin with the teacher's vector of each single word in these directions, weighted down by how common the word is
 //!    (a / (a + p), Arora et al. 2017); pairs begin at zero;
-//! 4. [fit] to the teacher's similarities; half of every batch is random captions, half a near neighbour of each.
+//! 4. fit (`fit.rs`) to the teacher's similarities; half of every batch is random captions, half a near neighbour of each.
 //!
 //! The same seed gives the same bytes.
 

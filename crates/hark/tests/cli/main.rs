@@ -1,0 +1,5 @@
+//! The program from outside: what it prints, what it refuses, what it leaves on disk. The model is a small golden one.
+
+mod bad_input;
+mod commands;
+mod place;
