@@ -112,6 +112,19 @@ pub struct StaticEncoder {
 impl StaticEncoder {
     /// The encoder that is part of the program.
     ///
+    /// ```
+    /// use hark_encode::sentence::StaticEncoder;
+    ///
+    /// let encoder = StaticEncoder::embedded()?;
+    /// let vectors = encoder.embed(&["a dog barks", "a dog is barking", "rain falls"])?;
+    /// let h = |a: usize, b: usize| -> f32 {
+    ///     let row = |nth: usize| &vectors[nth * encoder.dim()..][..encoder.dim()];
+    ///     row(a).iter().zip(row(b)).map(|(x, y)| x * y).sum()
+    /// };
+    /// assert!(h(0, 1) > 0.9 && h(0, 2) < 0.4);
+    /// # Ok::<(), hark_encode::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// None that a user can meet: a test of this crate opens it.
     pub fn embedded() -> Result<Self, Error> {

@@ -38,7 +38,7 @@ pub struct Pulled {
 pub fn pull(home: &Home, known: &Known, sources: &Sources) -> Result<Pulled> {
     let target = home.models().join(known.name);
     let partial = home.partial().join(known.name);
-    fs_err::create_dir_all(&partial)?;
+    fs_err::create_dir_all(home.partial())?;
     // Two pulls of one model take turns; the second finds the first one's work done.
     let lock = File::create(home.partial().join(format!("{}.lock", known.name)))?;
     lock.file()
@@ -59,6 +59,7 @@ pub fn pull(home: &Home, known: &Known, sources: &Sources) -> Result<Pulled> {
         State::Absent => {}
     }
 
+    fs_err::create_dir_all(&partial)?;
     let staged = partial.join("folder");
     let mut tried = Vec::new();
     for source in sources.list(known) {
@@ -374,6 +375,7 @@ mod tests {
             pull(&home, &known(folder()), &nowhere).unwrap().source.is_none(),
             "already there"
         );
+        assert!(!home.partial().join("tiny").exists());
         fs_err::write(pulled.path.join("model.safetensors"), "cut").unwrap();
         check_pulled(&home, &pull(&home, &known(folder()), &from(&golden())).unwrap());
         // What a person put there is left alone.
