@@ -10,18 +10,23 @@ import subprocess
 import sys
 
 ALLOWED = {
+    "hark-audio": set(),
     "hark-rank": set(),
     "hark-relevance": {"hark-rank"},
     "hark-corpus": set(),
-    "hark-encode": set(),
+    "hark-encode": {"hark-audio"},
     "hark-learn": {"hark-encode", "hark-rank"},
-    "hark": {"hark-rank", "hark-relevance", "hark-corpus", "hark-encode", "hark-learn"},
+    "hark": {"hark-audio", "hark-rank", "hark-relevance", "hark-corpus", "hark-encode", "hark-learn"},
 }
 # Outside crates that belong to some of ours alone.
 OWNERS = {
     "burn": {"hark-encode"},
     "tokenizers": {"hark-encode"},
     "gemm": {"hark-rank"},
+    "symphonia": {"hark-audio"},
+    "ropus": {"hark-audio"},
+    "rubato": {"hark-audio"},
+    "realfft": {"hark-audio"},
     "ureq": {"hark"},
     "clap": {"hark"},
     "anyhow": {"hark"},

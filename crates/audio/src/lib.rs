@@ -1,0 +1,1 @@
+//! File bytes in, waveform and log-mel out.
