@@ -25,7 +25,6 @@ OWNERS = {
     "gemm": {"hark-rank"},
     "symphonia": {"hark-audio"},
     "ropus": {"hark-audio"},
-    "rubato": {"hark-audio"},
     "realfft": {"hark-audio"},
     "ureq": {"hark"},
     "clap": {"hark"},

@@ -1,1 +1,43 @@
 //! File bytes in, waveform and log-mel out.
+//!
+//! What comes in is a sound file of any common kind, told by its content and never by its name: WAV (also RF64,
+//! BW64 and Broadcast WAV), AIFF, CAF, FLAC, MP3, Ogg Vorbis, Opus, AAC and Apple Lossless in MP4, Matroska.
+//! What goes out is one channel of `f32` samples, at the file's own rate ([`Decoder`]) or at a wished one
+//! ([`Stream`], [`read`]), block after block, so that a file of many hours needs no more memory than a short one.
+//!
+//! A waveform at 32 kHz becomes a log-mel as PaSST's front end computes it ([`MelSpectrogram`]).
+//!
+//! A file that is damaged after its beginning gives what can be read and says where it broke ([`Damage`]). A file
+//! that gives nothing is an [`Error`].
+
+mod aiff;
+pub mod augment;
+mod blocks;
+mod caf;
+mod chunks;
+mod decode;
+mod error;
+pub mod mel;
+mod metadata;
+mod mp4;
+mod ogg;
+mod opus;
+mod packets;
+mod pcm;
+mod peaks;
+mod resample;
+mod source;
+mod stream;
+mod wav;
+
+pub use decode::{
+    Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MOST_CHANNELS, MOST_EMPTY_PACKETS, probe,
+};
+pub use error::Error;
+pub use mel::{LogMel, MelConfig, MelError, MelSpectrogram};
+pub use metadata::{Bext, LONGEST_IXML, LONGEST_TEXT, Metadata};
+pub use packets::in_decoder;
+pub use peaks::Peaks;
+pub use resample::Resampler;
+pub use source::{MOST_BYTES_PER_PACKET, MOST_BYTES_TO_OPEN, Source};
+pub use stream::{Stream, Waveform, read};

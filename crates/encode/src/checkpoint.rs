@@ -1,46 +1,213 @@
-//! Weights on disk: a safetensors file as a set of named tensors, read one at a time.
+//! Weights on disk: a file of safetensors or of PyTorch as a set of named tensors, read one at a time.
 //!
-//! In: a path. Out: `f32` tensors on a device (`F16` and `BF16` are widened). Refused: a file that is cut short, a
-//! header that lies about sizes, a tensor that is missing or of another shape. The file is never held in memory as a
-//! whole, so that loading costs the model's own size and one tensor more.
+//! In: a path. Out: `f32` numbers (`F16` and `BF16` are widened). Which of the two a file is shows in its first bytes.
+//! Refused: a file that is cut short, a header that lies about sizes, a tensor that is missing or of another shape. The file
+//! is never held in memory as a whole, so that loading costs the model's own size and one tensor more.
 //!
 //! A model takes its tensors by name and says at the end which names it knows and leaves alone
 //! ([`Checkpoint::finish`]); whatever is left is an error: a tensor is never ignored by accident.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use burn::module::Param;
-use burn::nn::{LayerNorm, LayerNormConfig, Linear};
-use burn::tensor::{Device, Tensor, TensorData};
 use fs_err::File;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use crate::Error;
+use crate::error::nearest;
+use crate::torch::TorchFile;
+use crate::weights::{Start, Weights};
 
 /// The header of a safetensors file may not be longer than this; the format's own limit.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// An open safetensors file, and which of its tensors have been taken.
+/// An open checkpoint file, and which of its tensors have been taken.
 #[derive(Debug)]
 pub struct Checkpoint {
     path: PathBuf,
+    content: Content,
+    /// Shapes of all tensors, by name.
+    shapes: BTreeMap<String, Vec<usize>>,
+    taken: RefCell<BTreeSet<String>>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Safetensors(Safetensors),
+    Torch(Box<TorchFile>),
+}
+
+impl Checkpoint {
+    /// Opens the file and reads what it says of its tensors.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::DamagedTorch`] if that cannot be parsed or does not fit the file's length,
+    /// [`Error::Unsupported`] for a file of PyTorch that holds no state dict.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let content = if is_torch(path)? {
+            Content::Torch(Box::new(TorchFile::open(path)?))
+        } else {
+            Content::Safetensors(Safetensors::open(path)?)
+        };
+        let shapes = match &content {
+            Content::Safetensors(file) => file
+                .metadata
+                .tensors()
+                .into_iter()
+                .map(|(name, info)| (name, info.shape.clone()))
+                .collect(),
+            Content::Torch(file) => {
+                let tensors = file.tensors().iter();
+                tensors
+                    .map(|(name, info)| (name.clone(), info.shape.clone()))
+                    .collect()
+            }
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            content,
+            shapes,
+            taken: RefCell::default(),
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All names, in order: of tensors, and of what stands among them in a file of PyTorch and is none.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let others = match &self.content {
+            Content::Safetensors(_) => None,
+            Content::Torch(file) => Some(file.others().keys()),
+        };
+        self.shapes
+            .keys()
+            .chain(others.into_iter().flatten())
+            .map(String::as_str)
+    }
+
+    /// Names that have not been taken.
+    pub fn untaken(&self) -> impl Iterator<Item = &str> {
+        let taken = self.taken.borrow();
+        let names: Vec<&str> = self.names().filter(|name| !taken.contains(*name)).collect();
+        names.into_iter()
+    }
+
+    /// Whether the file has a tensor of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.shapes.contains_key(name)
+    }
+
+    /// The number of parameters: elements of floating-point tensors.
+    pub fn parameters(&self) -> usize {
+        match &self.content {
+            Content::Safetensors(file) => file
+                .metadata
+                .tensors()
+                .values()
+                .filter(|info| matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16))
+                .map(|info| info.shape.iter().product::<usize>())
+                .sum(),
+            Content::Torch(file) => file
+                .tensors()
+                .values()
+                .filter(|info| info.dtype.is_float())
+                .map(crate::torch::TensorInfo::elements)
+                .sum(),
+        }
+    }
+
+    /// The shape of a tensor.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`].
+    pub fn shape(&self, name: &str) -> Result<&[usize], Error> {
+        match self.shapes.get(name) {
+            Some(shape) => Ok(shape),
+            None => Err(Error::MissingTensor {
+                path: self.path.clone(),
+                name: name.to_owned(),
+                nearest: nearest(self.names(), name),
+            }),
+        }
+    }
+
+    /// That the file has a tensor of this name and shape.
+    ///
+    /// # Errors
+    /// [`Error::MissingTensor`] or [`Error::Shape`].
+    pub fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
+        let got = self.shape(name)?;
+        if got != shape {
+            return Err(Error::Shape {
+                path: self.path.clone(),
+                name: name.to_owned(),
+                expected: shape.to_vec(),
+                got: got.to_vec(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes a tensor as numbers.
+    ///
+    /// # Errors
+    /// If the tensor is missing, of another shape, or not of floating point.
+    pub fn take(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        self.check(name, shape)?;
+        let numbers = match &self.content {
+            Content::Safetensors(file) => file.read(&self.path, name)?,
+            Content::Torch(file) => file.read_f32(name)?,
+        };
+        self.taken.borrow_mut().insert(name.to_owned());
+        Ok(numbers)
+    }
+
+    /// Ends loading: everything in the file must have been taken, but for names that begin with one of `known_unused`.
+    ///
+    /// # Errors
+    /// [`Error::UnexpectedTensors`] with the names that are left.
+    pub fn finish(self, known_unused: &[&str]) -> Result<(), Error> {
+        let known = |name: &&str| known_unused.iter().any(|prefix| name.starts_with(prefix));
+        let names: Vec<String> = self
+            .untaken()
+            .filter(|name| !known(name))
+            .map(ToOwned::to_owned)
+            .collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(Error::UnexpectedTensors {
+            path: self.path,
+            names,
+        })
+    }
+}
+
+/// Whether a file is one of PyTorch, by how it begins: a zip archive, or the pickle of the older form.
+fn is_torch(path: &Path) -> Result<bool, Error> {
+    let mut start = Vec::new();
+    File::open(path)?.take(4).read_to_end(&mut start)?;
+    // A safetensors file begins with the length of its header, which is no such number.
+    Ok(start.starts_with(b"PK\x03\x04") || start.starts_with(b"\x80\x02\x8a"))
+}
+
+/// An open safetensors file.
+#[derive(Debug)]
+struct Safetensors {
     file: RefCell<File>,
     /// Where the tensor data begins in the file.
     data_start: u64,
     metadata: Metadata,
-    taken: RefCell<BTreeSet<String>>,
 }
 
-impl Checkpoint {
-    /// Opens the file and reads its header.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`] if the header cannot be parsed or the file is not exactly as long as the header says.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+impl Safetensors {
+    fn open(path: &Path) -> Result<Self, Error> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
         let damaged = |what: String| Error::Damaged {
@@ -68,71 +235,25 @@ impl Checkpoint {
             return Err(damaged(format!("{length} bytes, the header says {expected}")));
         }
         Ok(Self {
-            path: path.to_owned(),
             file: RefCell::new(file),
             data_start,
             metadata,
-            taken: RefCell::default(),
         })
     }
 
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether the file has a tensor of this name.
-    pub fn contains(&self, name: &str) -> bool {
-        self.metadata.info(name).is_some()
-    }
-
-    /// The number of parameters (elements of floating-point tensors).
-    pub fn parameters(&self) -> usize {
-        let floating = |info: &&TensorInfo| matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
-        self.metadata
-            .tensors()
-            .values()
-            .map(|info| &**info)
-            .filter(floating)
-            .map(elements)
-            .sum()
-    }
-
-    /// That the file has a tensor of this name and shape.
-    ///
-    /// # Errors
-    /// [`Error::MissingTensor`] or [`Error::Shape`].
-    pub fn check(&self, name: &str, shape: &[usize]) -> Result<&TensorInfo, Error> {
-        let Some(info) = self.metadata.info(name) else {
-            return Err(Error::MissingTensor {
-                path: self.path.clone(),
-                name: name.to_owned(),
-                nearest: self.nearest(name),
-            });
+    fn read(&self, path: &Path, name: &str) -> Result<Vec<f32>, Error> {
+        let Some(TensorInfo {
+            dtype, data_offsets, ..
+        }) = self.metadata.info(name)
+        else {
+            return Ok(Vec::new());
         };
-        if info.shape != shape {
-            return Err(Error::Shape {
-                path: self.path.clone(),
-                name: name.to_owned(),
-                expected: shape.to_vec(),
-                got: info.shape.clone(),
-            });
-        }
-        Ok(info)
-    }
-
-    /// Takes a tensor as numbers.
-    ///
-    /// # Errors
-    /// If the tensor is missing, of another shape, or not of floating point.
-    pub fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
-        let info = self.check(name, shape)?;
-        let (start, end) = info.data_offsets;
+        let (start, end) = *data_offsets;
         let mut bytes = vec![0_u8; end - start];
         let mut file = self.file.borrow_mut();
         file.seek(SeekFrom::Start(self.data_start + start as u64))?;
         file.read_exact(&mut bytes)?;
-        let numbers = match info.dtype {
+        Ok(match dtype {
             Dtype::F32 => chunks(&bytes).map(f32::from_le_bytes).collect(),
             Dtype::F16 => chunks(&bytes)
                 .map(|b| half::f16::from_le_bytes(b).to_f32())
@@ -142,125 +263,19 @@ impl Checkpoint {
                 .collect(),
             other => {
                 return Err(Error::Unsupported {
-                    path: self.path.clone(),
+                    path: path.to_owned(),
                     what: format!("tensor `{name}` of type {other:?}"),
                     supported: "F32, F16, BF16",
                 });
             }
-        };
-        self.taken.borrow_mut().insert(name.to_owned());
-        Ok(numbers)
-    }
-
-    /// Takes a tensor as a parameter.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::numbers`].
-    pub fn parameter<const D: usize>(
-        &self,
-        name: &str,
-        shape: [usize; D],
-        device: &Device,
-    ) -> Result<Param<Tensor<D>>, Error> {
-        let data = TensorData::new(self.numbers(name, &shape)?, shape);
-        Ok(Param::from_tensor(Tensor::from_data(data, device)))
-    }
-
-    /// Takes `PREFIX.weight` (`[output, input]`, as PyTorch stores it) and `PREFIX.bias` of one or more linear layers
-    /// with the same input, stacked along the output: three projections become one matrix product.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::numbers`].
-    pub fn linear(
-        &self,
-        prefixes: &[&str],
-        input: usize,
-        output: usize,
-        device: &Device,
-    ) -> Result<Linear, Error> {
-        let mut parts = Vec::with_capacity(prefixes.len());
-        let mut bias = Vec::new();
-        for prefix in prefixes {
-            parts.push(self.numbers(&format!("{prefix}.weight"), &[output, input])?);
-            bias.extend(self.numbers(&format!("{prefix}.bias"), &[output])?);
-        }
-        // Stored as [input, output]: the layout that the matrix product reads along its rows.
-        let total = output * prefixes.len();
-        let mut weight = vec![0.0_f32; input * total];
-        for (nth, rows) in parts.iter().enumerate() {
-            for (o, row) in rows.chunks_exact(input).enumerate() {
-                for (i, &value) in row.iter().enumerate() {
-                    weight[i * total + nth * output + o] = value;
-                }
-            }
-        }
-        let weight = Tensor::from_data(TensorData::new(weight, [input, total]), device);
-        let bias = Tensor::from_data(TensorData::new(bias, [total]), device);
-        Ok(Linear {
-            weight: Param::from_tensor(weight),
-            bias: Some(Param::from_tensor(bias)),
         })
-    }
-
-    /// Takes `PREFIX.weight` and `PREFIX.bias` of a layer norm.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::numbers`].
-    pub fn layer_norm(
-        &self,
-        prefix: &str,
-        width: usize,
-        epsilon: f64,
-        device: &Device,
-    ) -> Result<LayerNorm, Error> {
-        let mut norm = LayerNormConfig::new(width).with_epsilon(epsilon).init(device);
-        norm.gamma = self.parameter(&format!("{prefix}.weight"), [width], device)?;
-        norm.beta = Some(self.parameter(&format!("{prefix}.bias"), [width], device)?);
-        Ok(norm)
-    }
-
-    /// Ends loading: everything in the file must have been taken, but for names that begin with one of `known_unused`.
-    ///
-    /// # Errors
-    /// [`Error::UnexpectedTensors`] with the names that are left.
-    pub fn finish(self, known_unused: &[&str]) -> Result<(), Error> {
-        let taken = self.taken.into_inner();
-        let mut names: Vec<String> = self
-            .metadata
-            .tensors()
-            .into_keys()
-            .filter(|name| {
-                !taken.contains(name) && !known_unused.iter().any(|prefix| name.starts_with(prefix))
-            })
-            .collect();
-        if names.is_empty() {
-            return Ok(());
-        }
-        names.sort();
-        Err(Error::UnexpectedTensors {
-            path: self.path,
-            names,
-        })
-    }
-
-    /// For an error: the stored name with the longest common ending, which shows a prefix that differs.
-    fn nearest(&self, wanted: &str) -> String {
-        let common = |name: &str| {
-            name.bytes()
-                .rev()
-                .zip(wanted.bytes().rev())
-                .take_while(|(a, b)| a == b)
-                .count()
-        };
-        let names = self.metadata.tensors().into_keys();
-        names
-            .max_by_key(|name| common(name))
-            .map_or_else(|| "no tensors".to_owned(), |name| format!("`{name}`"))
     }
 }
 
-fn elements(info: &TensorInfo) -> usize {
-    info.shape.iter().product()
+impl Weights for Checkpoint {
+    fn numbers(&self, name: &str, shape: &[usize], _: Start) -> Result<Vec<f32>, Error> {
+        self.take(name, shape)
+    }
 }
 
 /// The file's bytes, `N` at a time; the header has been checked, so nothing remains.

@@ -55,6 +55,37 @@ pub enum Error {
         what: String,
     },
 
+    /// A file of PyTorch is damaged, or not one at all.
+    #[error("{path}: not a whole PyTorch file: {what}")]
+    DamagedTorch {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+
+    /// A checkpoint of another program does not have the tensors of the network that it seems to be.
+    #[error("{path}: {}", faults(missing, misshapen, unexpected))]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// Tensors that the network needs and the file does not have.
+        missing: Vec<String>,
+        /// Tensors of another shape, with both shapes.
+        misshapen: Vec<String>,
+        /// Tensors that the network does not use.
+        unexpected: Vec<String>,
+    },
+
+    /// A checkpoint with a text tower needs a tokenizer, which it does not hold.
+    #[error(
+        "{path}: a text tower needs a tokenizer, which this file does not hold; give the folder that has tokenizer.json, or vocab.json and merges.txt (for roberta-large: the files of that name of its published folder)"
+    )]
+    NoTokenizer {
+        /// The checkpoint.
+        path: PathBuf,
+    },
+
     /// The model needs a tensor that the file does not have.
     #[error("{path}: tensor `{name}` is missing; the file has {nearest}")]
     MissingTensor {
@@ -88,6 +119,43 @@ pub enum Error {
         names: Vec<String>,
     },
 
+    /// A network of these sizes cannot be built.
+    #[error("{tower}: {what}")]
+    Sizes {
+        /// Which network.
+        tower: &'static str,
+        /// What is wrong with it.
+        what: String,
+    },
+
+    /// An input does not fit the network.
+    #[error("{what} of shape {got:?}, the network takes at most {expected:?}")]
+    InputShape {
+        /// What the input is.
+        what: &'static str,
+        /// The shape that fits.
+        expected: Vec<usize>,
+        /// The shape that was given.
+        got: Vec<usize>,
+    },
+
+    /// A recording cannot be read.
+    #[error(transparent)]
+    Audio(#[from] hark_audio::Error),
+
+    /// A log-mel cannot be computed.
+    #[error(transparent)]
+    Mel(#[from] hark_audio::MelError),
+
+    /// A model was asked for what it has no part for.
+    #[error("{path}: this model has no {what} tower")]
+    NoTower {
+        /// The model.
+        path: PathBuf,
+        /// `audio` or `text`.
+        what: &'static str,
+    },
+
     /// The tokenizer file cannot be used.
     #[error("{path}: {what}")]
     Tokenizer {
@@ -111,10 +179,10 @@ pub enum Error {
     },
 
     /// The model gave a vector that has no direction: zero, infinite or not a number.
-    #[error("the model gives no usable vector for the caption {caption:?}: are its weights damaged?")]
+    #[error("the model gives no usable vector for {of:?}: are its weights damaged?")]
     NoDirection {
-        /// The caption, cut to its first words.
-        caption: String,
+        /// The caption, cut to its first words, or the recording.
+        of: String,
     },
 
     /// The embedding cache is of another version or for another model.
@@ -133,6 +201,45 @@ pub enum Error {
     /// The thread pool could not be made.
     #[error("cannot start worker threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
+}
+
+fn faults(missing: &[String], misshapen: &[String], unexpected: &[String]) -> String {
+    let parts = [
+        (missing, "missing"),
+        (misshapen, "of another shape"),
+        (unexpected, "that no part of the model uses"),
+    ];
+    let told = parts
+        .into_iter()
+        .filter(|(names, _)| !names.is_empty())
+        .map(|(names, what)| {
+            let one = if names.len() == 1 { "tensor" } else { "tensors" };
+            format!("{} {one} {what}: {}", names.len(), all(names))
+        });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+/// Every name: a list that leaves some out cannot be acted on.
+fn all(names: &[String]) -> String {
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// For an error: the stored name with the longest common ending, which shows a prefix that differs.
+pub(crate) fn nearest<'a>(names: impl Iterator<Item = &'a str>, wanted: &str) -> String {
+    let common = |name: &str| {
+        name.bytes()
+            .rev()
+            .zip(wanted.bytes().rev())
+            .take_while(|(a, b)| a == b)
+            .count()
+    };
+    names
+        .max_by_key(|name| common(name))
+        .map_or_else(|| "no tensors".to_owned(), |name| format!("`{name}`"))
 }
 
 /// The first few names, and how many more there are.

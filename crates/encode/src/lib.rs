@@ -12,12 +12,27 @@
 //! reads the environment or touches the network.
 
 pub mod cache;
+pub mod card;
 pub mod checkpoint;
+pub mod dropout;
+pub mod dual;
 mod error;
+mod hugging_face;
+pub mod import;
 mod kernels;
+pub mod model;
+pub mod projection;
+pub mod random;
+mod recordings;
 pub mod sentence;
+pub mod store;
+mod texts;
 pub mod tokenize;
+pub mod torch;
+pub mod towers;
 pub mod transformer;
+pub mod weights;
+mod workers;
 
 pub use error::Error;
 
@@ -26,3 +41,16 @@ pub use error::Error;
 /// The callback gets the number of items done and the number of all items, and answers whether to go on;
 /// [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the call with [`Error::Cancelled`].
 pub type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> std::ops::ControlFlow<()>;
+
+/// The device that every network here runs on unless a training says otherwise: the CPU.
+pub fn cpu() -> burn::tensor::Device {
+    burn::tensor::Device::flex()
+}
+
+/// Tells the caller how far the work is, and ends it if the caller wishes.
+fn go_on(progress: Progress<'_>, done: usize, total: usize) -> Result<(), Error> {
+    match progress(done, total) {
+        std::ops::ControlFlow::Continue(()) => Ok(()),
+        std::ops::ControlFlow::Break(()) => Err(Error::Cancelled),
+    }
+}

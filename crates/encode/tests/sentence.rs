@@ -232,7 +232,7 @@ fn edit(path: &Path, from: &str, to: &str) {
 #[test]
 fn what_is_unsupported_is_refused_by_its_name() {
     let cases = [
-        ("config.json", "\"mpnet\"", "\"roberta\"", "model type `roberta`"),
+        ("config.json", "\"mpnet\"", "\"electra\"", "model type `electra`"),
         ("config.json", "\"gelu\"", "\"relu\"", "activation `relu`"),
         (
             "config.json",
@@ -262,7 +262,7 @@ fn what_is_unsupported_is_refused_by_its_name() {
             "config.json",
             "\"num_hidden_layers\": 2",
             "\"num_hidden_layers\": 99999999",
-            "num_hidden_layers is 99999999",
+            "layers is 99999999",
         ),
         (
             "config.json",

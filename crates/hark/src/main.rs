@@ -26,7 +26,7 @@ enum Command {
     /// How alike captions are, and what that says about their clips
     #[command(subcommand)]
     Relevance(commands::relevance::Command),
-    /// Vectors of captions, as a NumPy file
+    /// Vectors of recordings and of texts, as a NumPy file
     Embed(commands::embed::Args),
     /// Models on this machine
     #[command(subcommand)]
@@ -38,6 +38,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    quiet_decoders();
     if let Err(error) = progress::stop_on_interrupt() {
         eprintln!("hark: warning: Ctrl-C will stop without cleaning up: {error}");
     }
@@ -60,6 +61,17 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A decoder that breaks down on a damaged recording is reported as an error of that recording; the panic behind it is
+/// nothing that a user should read.
+fn quiet_decoders() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !hark_audio::in_decoder() {
+            tell(info);
+        }
+    }));
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

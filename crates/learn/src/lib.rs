@@ -7,6 +7,5 @@
 
 pub mod distil;
 mod error;
-mod random;
 
 pub use error::Error;

@@ -3,12 +3,11 @@
 //! The model is loaded when the first caption is not in the cache, and not at all where every caption is.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::{SentenceEncoder, SentenceFolder, StaticEncoder};
 use crate::cache::EmbeddingCache;
-use crate::{Error, Progress};
+use crate::{Error, Progress, go_on};
 
 /// Vectors are written to the cache this many at a time: what a kill can cost.
 const FLUSH: usize = 128;
@@ -253,12 +252,5 @@ impl<'a> Store<'a> {
 fn fill(vectors: &mut [f32], vector: &[f32], places: &[usize]) {
     for &place in places {
         vectors[place * vector.len()..][..vector.len()].copy_from_slice(vector);
-    }
-}
-
-fn go_on(progress: Progress<'_>, done: usize, total: usize) -> Result<(), Error> {
-    match progress(done, total) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(Error::Cancelled),
     }
 }

@@ -302,6 +302,6 @@ impl StaticEncoder {
                 *x += scale * f32::from(part);
             }
         }
-        super::normalise(vector, caption)
+        crate::texts::normalise(vector, caption)
     }
 }

@@ -14,65 +14,14 @@
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
 use crate::checkpoint::Checkpoint;
+use crate::hugging_face::{self, read_json, read_optional};
 use crate::tokenize::Tokenizer;
-
-/// The model family, by the name that `config.json` gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Family {
-    /// BERT: learned positions, token types.
-    Bert,
-    /// MPNet: learned positions behind a padding offset, and relative positions added to the attention scores.
-    Mpnet,
-}
-
-/// How the vectors of a text's tokens become one vector.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Pooling {
-    /// Their mean.
-    Mean,
-    /// The first token's.
-    First,
-}
-
-/// The transformer's sizes; the names are those of `config.json`.
-#[derive(Debug, Clone, Deserialize)]
-pub(super) struct Config {
-    pub(super) hidden_size: usize,
-    pub(super) intermediate_size: usize,
-    pub(super) num_hidden_layers: usize,
-    pub(super) num_attention_heads: usize,
-    pub(super) vocab_size: usize,
-    pub(super) max_position_embeddings: usize,
-    pub(super) layer_norm_eps: f64,
-    #[serde(default = "default_buckets")]
-    pub(super) relative_attention_num_buckets: usize,
-    #[serde(default = "default_types")]
-    pub(super) type_vocab_size: usize,
-    model_type: String,
-    hidden_act: String,
-    #[serde(default = "default_position_type")]
-    position_embedding_type: String,
-    #[serde(default)]
-    is_decoder: bool,
-}
-
-fn default_buckets() -> usize {
-    32
-}
-fn default_types() -> usize {
-    2
-}
-fn default_position_type() -> String {
-    "absolute".to_owned()
-}
+use crate::towers::bert::{BertConfig, Family, Pooling};
 
 #[derive(Deserialize)]
 struct ModuleEntry {
@@ -98,11 +47,9 @@ struct TokenizerConfig {
 #[derive(Debug, Clone)]
 pub struct SentenceFolder {
     path: PathBuf,
-    family: Family,
-    pooling: Pooling,
     lower_case: bool,
     max_tokens: usize,
-    pub(super) config: Config,
+    config: BertConfig,
 }
 
 impl SentenceFolder {
@@ -111,50 +58,23 @@ impl SentenceFolder {
     /// # Errors
     /// If a file is missing or malformed, or asks for something unsupported, by its name.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let config_path = path.join("config.json");
-        let config: Config = read_json(&config_path)?;
-        let unsupported = |path: &Path, what: String, supported| Error::Unsupported {
-            path: path.to_owned(),
-            what,
-            supported,
-        };
-        let family = match config.model_type.as_str() {
-            "bert" => Family::Bert,
-            "mpnet" => Family::Mpnet,
-            other => {
-                return Err(unsupported(
-                    &config_path,
-                    format!("model type `{other}`"),
-                    "bert, mpnet",
-                ));
-            }
-        };
-        if config.hidden_act != "gelu" {
-            return Err(unsupported(
-                &config_path,
-                format!("activation `{}`", config.hidden_act),
-                "gelu",
-            ));
-        }
-        if config.position_embedding_type != "absolute" {
-            let what = format!("position embedding `{}`", config.position_embedding_type);
-            return Err(unsupported(&config_path, what, "absolute"));
-        }
-        if config.is_decoder {
-            return Err(unsupported(&config_path, "a decoder".to_owned(), "encoders"));
-        }
-        config.check(&config_path)?;
+        let mut config = hugging_face::read_config(&path.join("config.json"))?;
         // Sizes decide how much is allocated: they must be those of the weights before anything is.
         let weights = path.join("model.safetensors");
         if !weights.is_file() {
             return Err(Error::MissingFile { path: weights });
         }
         let file = Checkpoint::open(&weights)?;
-        let words = format!("{}embeddings.word_embeddings.weight", super::model::prefix(&file));
-        file.check(&words, &[config.vocab_size, config.hidden_size])?;
+        let words = format!("{}embeddings.word_embeddings.weight", hugging_face::prefix(&file));
+        file.check(&words, &[config.vocabulary, config.width])?;
 
         let modules_path = path.join("modules.json");
         let modules: Vec<ModuleEntry> = read_json(&modules_path)?;
+        let unsupported = |path: &Path, what: String, supported| Error::Unsupported {
+            path: path.to_owned(),
+            what,
+            supported,
+        };
         let mut pooling = None;
         for module in &modules {
             match module.kind.rsplit('.').next().unwrap_or_default() {
@@ -166,7 +86,7 @@ impl SentenceFolder {
                 }
             }
         }
-        let pooling = pooling.ok_or_else(|| Error::Config {
+        config.pooling = pooling.ok_or_else(|| Error::Config {
             path: modules_path,
             what: "no Pooling module: this is not a sentence encoder".to_owned(),
         })?;
@@ -178,7 +98,7 @@ impl SentenceFolder {
             .filter(|&n| (1.0..1e9).contains(&n))
             .map(|n| n as usize);
         let asked = length.max_seq_length.or(from_tokenizer).unwrap_or(usize::MAX);
-        let max_tokens = asked.min(config.positions(family));
+        let max_tokens = asked.min(config.max_tokens());
         if max_tokens < 3 {
             let what =
                 format!("texts of at most {max_tokens} tokens leave no room between the special tokens");
@@ -189,8 +109,6 @@ impl SentenceFolder {
         }
         Ok(Self {
             path: path.to_owned(),
-            family,
-            pooling,
             lower_case: length.do_lower_case,
             max_tokens,
             config,
@@ -204,22 +122,22 @@ impl SentenceFolder {
 
     /// The model family.
     pub fn family(&self) -> Family {
-        self.family
+        self.config.family
     }
 
     /// How token vectors become one.
     pub fn pooling(&self) -> Pooling {
-        self.pooling
+        self.config.pooling
     }
 
     /// Length of a caption's vector.
     pub fn dim(&self) -> usize {
-        self.config.hidden_size
+        self.config.width
     }
 
     /// Number of transformer blocks.
     pub fn layers(&self) -> usize {
-        self.config.num_hidden_layers
+        self.config.layers
     }
 
     /// Number of tokens at which a text is cut.
@@ -232,11 +150,16 @@ impl SentenceFolder {
     /// # Errors
     /// If the file is missing, malformed, or does not fit the model.
     pub fn tokenizer(&self) -> Result<Tokenizer, Error> {
-        Tokenizer::open(&self.tokenizer_path(), self.max_tokens, self.config.vocab_size)
+        Tokenizer::open(&self.tokenizer_path(), self.max_tokens, self.config.vocabulary)
+    }
+
+    /// The network's sizes, pooling included.
+    pub fn config(&self) -> &BertConfig {
+        &self.config
     }
 
     /// Whether texts are turned to lower case before the tokenizer sees them.
-    pub(super) fn lower_case(&self) -> bool {
+    pub fn lower_case(&self) -> bool {
         self.lower_case
     }
 
@@ -258,18 +181,12 @@ impl SentenceFolder {
         let mut all = Sha256::new();
         all.update(b"hark sentence encoder 1");
         let c = &self.config;
-        let sizes = [
-            c.hidden_size,
-            c.intermediate_size,
-            c.num_hidden_layers,
-            c.num_attention_heads,
-            self.max_tokens,
-        ];
+        let sizes = [c.width, c.hidden, c.layers, c.heads, self.max_tokens];
         for size in sizes {
             all.update((size as u64).to_le_bytes());
         }
-        all.update(c.layer_norm_eps.to_le_bytes());
-        all.update([self.family as u8, self.pooling as u8, u8::from(self.lower_case)]);
+        all.update(c.epsilon.to_le_bytes());
+        all.update([c.family as u8, c.pooling as u8, u8::from(self.lower_case)]);
         for path in [self.tokenizer_path(), self.weights_path()] {
             if !path.is_file() {
                 return Err(Error::MissingFile { path });
@@ -279,60 +196,6 @@ impl SentenceFolder {
             all.update(one.finalize());
         }
         Ok(all.finalize().into())
-    }
-}
-
-impl Config {
-    fn check(&self, path: &Path) -> Result<(), Error> {
-        let wrong = |what: String| {
-            Err(Error::Config {
-                path: path.to_owned(),
-                what,
-            })
-        };
-        let sizes = [
-            ("hidden_size", self.hidden_size),
-            ("intermediate_size", self.intermediate_size),
-            ("num_hidden_layers", self.num_hidden_layers),
-            ("num_attention_heads", self.num_attention_heads),
-            ("vocab_size", self.vocab_size),
-            ("max_position_embeddings", self.max_position_embeddings),
-            (
-                "relative_attention_num_buckets",
-                self.relative_attention_num_buckets,
-            ),
-            ("type_vocab_size", self.type_vocab_size),
-        ];
-        for (name, size) in sizes {
-            // Far above any model that exists, and small enough that products of two fit a machine word.
-            if size == 0 || size > 1 << 24 {
-                return wrong(format!("{name} is {size}"));
-            }
-        }
-        if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
-            let (width, heads) = (self.hidden_size, self.num_attention_heads);
-            return wrong(format!("hidden_size {width} does not divide into {heads} heads"));
-        }
-        if !self.relative_attention_num_buckets.is_multiple_of(4) {
-            let buckets = self.relative_attention_num_buckets;
-            return wrong(format!(
-                "relative_attention_num_buckets is {buckets}, not a multiple of 4"
-            ));
-        }
-        if !(self.layer_norm_eps > 0.0 && self.layer_norm_eps < 1.0) {
-            return wrong(format!("layer_norm_eps is {}", self.layer_norm_eps));
-        }
-        Ok(())
-    }
-
-    /// How many tokens have a position vector.
-    fn positions(&self, family: Family) -> usize {
-        match family {
-            Family::Bert => self.max_position_embeddings,
-            Family::Mpnet => self
-                .max_position_embeddings
-                .saturating_sub(super::mpnet::POSITION_OFFSET),
-        }
     }
 }
 
@@ -355,26 +218,5 @@ fn read_pooling(path: &Path) -> Result<Pooling, Error> {
             what: format!("pooling by `{}`", other.join("` and `")),
             supported: "mean_tokens, cls_token",
         }),
-    }
-}
-
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    if !path.is_file() {
-        return Err(Error::MissingFile {
-            path: path.to_owned(),
-        });
-    }
-    let bytes = fs_err::read(path)?;
-    serde_json::from_slice(&bytes).map_err(|source| Error::Json {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-fn read_optional<T: DeserializeOwned + Default>(path: &Path) -> Result<T, Error> {
-    if path.is_file() {
-        read_json(path)
-    } else {
-        Ok(T::default())
     }
 }

@@ -2,11 +2,17 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Subcommand;
+use hark_audio::{MelConfig, MelSpectrogram};
+use hark_encode::model::AudioEncoder;
+use hark_encode::random::Random;
 use hark_encode::sentence::{CaptionEncoder, SentenceEncoder, SentenceModel};
+use hark_encode::towers::passt::PasstConfig;
+use hark_encode::towers::{AudioConfig, MelBatch};
 use hark_rank::{Vectors, exact};
 use serde_json::json;
 
@@ -47,6 +53,27 @@ pub enum Command {
         /// Embed the first N captions of the file
         #[arg(long, value_name = "N")]
         count: Option<usize>,
+        #[command(flatten)]
+        threads: ThreadArgs,
+    },
+    /// Seconds to decode, resample and compute log-mels of recordings, as PaSST's front end does
+    #[command(after_help = "Example:\n  hark bench mel esc10/*.flac --threads 2")]
+    Mel {
+        /// Recordings
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        threads: ThreadArgs,
+    },
+    /// Seconds to compute PaSST-S features of 10 s clips, with random weights; log-mels and loading are not counted
+    #[command(after_help = "Example:\n  hark bench passt --clips 16 --threads 2")]
+    Passt {
+        /// How many clips
+        #[arg(long, default_value_t = 16)]
+        clips: u32,
+        /// Clips computed together on a thread
+        #[arg(long, default_value_t = 1)]
+        batch: u32,
         #[command(flatten)]
         threads: ThreadArgs,
     },
@@ -116,5 +143,59 @@ pub fn run(command: Command) -> Result<()> {
                 "threads": threads.count(),
             }))
         }
+        Command::Mel { files, threads } => mel(&files, threads.count().get()),
+        Command::Passt {
+            clips,
+            batch,
+            threads,
+        } => passt(clips, batch.max(1), threads.count().get()),
     }
+}
+
+fn mel(files: &[PathBuf], threads: usize) -> Result<()> {
+    let config = MelConfig::default();
+    let rate = config.rate;
+    let mel = MelSpectrogram::new(config)?;
+    let next = AtomicUsize::new(0);
+    let start = Instant::now();
+    let one_thread = || -> Result<f64> {
+        let mut seconds = 0.0;
+        while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let waveform = hark_audio::read(path, rate, None)?;
+            seconds += waveform.samples.len() as f64 / f64::from(rate);
+            std::hint::black_box(mel.compute(&waveform.samples)?);
+        }
+        Ok(seconds)
+    };
+    let audio = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(one_thread)).collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|_| bail!("a worker thread failed")))
+            .sum::<Result<f64>>()
+    })?;
+    let seconds = start.elapsed().as_secs_f64();
+    output::print_json(&json!({
+        "seconds": seconds, "files": files.len(), "audio_seconds": audio, "threads": threads,
+    }))
+}
+
+fn passt(clips: u32, batch: u32, threads: usize) -> Result<()> {
+    let config = AudioConfig::Passt(PasstConfig::small());
+    let encoder = AudioEncoder::untrained(config, 1, threads)?;
+    let mut random = Random::new(1);
+    let batches = (0..clips.div_ceil(batch)).map(|nth| {
+        let clips = batch.min(clips - nth * batch) as usize;
+        let values = (0..clips * 128 * 1000).map(|_| random.signed() as f32).collect();
+        MelBatch::new(values, 128, 1000)
+    });
+    let batches = batches.collect::<Result<Vec<_>, _>>()?;
+    // Once before the clock starts: the first pass fills caches and pools.
+    encoder.features(&batches[0])?;
+    let start = Instant::now();
+    std::hint::black_box(encoder.features_of_all(&batches)?);
+    let seconds = start.elapsed().as_secs_f64();
+    output::print_json(&json!({
+        "seconds": seconds, "clips": clips, "batch": batch, "threads": threads,
+    }))
 }

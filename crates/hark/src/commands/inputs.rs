@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use hark_corpus::{CaptionSet, Format};
+use hark_encode::card::Clip;
 use hark_encode::sentence::{CaptionEncoder, Embedded, SentenceModel};
 use hark_rank::Vectors;
 
@@ -113,10 +114,21 @@ pub fn gather(texts: &[String], files: &[PathBuf], columns: &ColumnArgs) -> Resu
     Ok(captions)
 }
 
-/// The sentence encoder and how it runs.
+/// Which segments of a recording count: `true`, or a number of seconds.
+pub fn clip(text: &str) -> Result<Clip, String> {
+    if text == "true" {
+        return Ok(Clip::True);
+    }
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Clip::Padded { seconds }),
+        _ => Err("give `true`, or a number of seconds from 0.1 to 3600".to_owned()),
+    }
+}
+
+/// The model and how it runs.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// The sentence encoder: a name of `hark models list`, or a model folder [default: caption-static, built in]
+    /// The model: a name of `hark models list`, or a model folder [default for captions: caption-static, built in]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
     /// Do not look for vectors of earlier runs, and store none

@@ -54,12 +54,38 @@ pub struct CardFile {
 /// The name of the encoder that is part of the program.
 pub const BUILT_IN: &str = "caption-static";
 
-/// The sentence encoder that the user named: the built-in one, a name in the store, or a path.
-pub fn open(home: &Home, name: &str) -> Result<SentenceModel> {
+/// A model that the user named.
+#[derive(Debug)]
+pub enum Model {
+    /// One that measures how alike captions are.
+    Sentence(SentenceModel),
+    /// A folder with audio and text towers, or one of them.
+    Towers(PathBuf),
+}
+
+/// The model that the user named: the built-in one, a name in the store, or a path.
+pub fn open_any(home: &Home, name: &str) -> Result<Model> {
     if name == BUILT_IN {
-        return Ok(SentenceModel::Static(Box::new(StaticEncoder::embedded()?)));
+        return Ok(Model::Sentence(SentenceModel::Static(Box::new(
+            StaticEncoder::embedded()?,
+        ))));
     }
-    Ok(SentenceModel::open(&find(home, name)?)?)
+    let folder = find(home, name)?;
+    if hark_encode::model::is_model(&folder) {
+        return Ok(Model::Towers(folder));
+    }
+    Ok(Model::Sentence(SentenceModel::open(&folder)?))
+}
+
+/// The sentence encoder that the user named.
+pub fn open(home: &Home, name: &str) -> Result<SentenceModel> {
+    match open_any(home, name)? {
+        Model::Sentence(model) => Ok(model),
+        Model::Towers(_) => bail!(
+            "{name} is a model for recordings and texts, not a sentence encoder (for instance {BUILT_IN}, {})",
+            KNOWN[0].name
+        ),
+    }
 }
 
 /// The folder of a model that the user named: a name in the store, or a path.

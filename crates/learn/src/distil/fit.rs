@@ -186,7 +186,7 @@ impl Gradient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use hark_encode::random::Random;
 
     /// The gradient against differences of the loss, for every number of a small student.
     #[test]

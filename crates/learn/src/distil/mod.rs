@@ -23,8 +23,8 @@ use hark_encode::sentence::lexicon::Lexicon;
 use hark_rank::{Vectors, exact};
 
 use crate::Error;
-use crate::random::Random;
 use fit::{Batch, Student};
+use hark_encode::random::Random;
 
 /// The constant a of step 3: words more frequent than one in a thousand lose weight.
 const COMMON: f64 = 1e-3;

@@ -6,7 +6,7 @@
 
 use hark_rank::{Vectors, exact};
 
-use crate::random::Random;
+use hark_encode::random::Random;
 
 /// More than enough for the 256 leading of 768 directions of caption vectors; each costs milliseconds.
 const ROUNDS: usize = 40;

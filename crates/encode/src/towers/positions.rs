@@ -1,19 +1,19 @@
-//! MPNet's positions: absolute ones behind the padding id, and relative ones, a learned bias per head and bucket of the
-//! distance between two tokens.
+//! Positions of tokens: absolute ones behind the padding id, as RoBERTa and MPNet count them, and MPNet's relative ones, a
+//! learned bias per head and bucket of the distance between two tokens.
 //!
 //! The distance key − query falls into one of `buckets`: half of them for keys before the query (and the query itself),
 //! half for keys after it. Of each half the first half holds one distance each, the rest grow logarithmically up to
 //! 128, and all that is farther shares the last one (Raffel et al. 2020, section 2.1).
 
-/// MPNet's padding id, fixed in the reference whatever the configuration says.
-const PADDING: i32 = 1;
+/// The padding id of both families, fixed in MPNet's reference whatever the configuration says.
+pub(crate) const PADDING: i32 = 1;
 
-/// The first token's position: MPNet counts from behind its padding id, as RoBERTa does.
-pub(super) const POSITION_OFFSET: usize = PADDING as usize + 1;
+/// The first token's position.
+pub(crate) const POSITION_OFFSET: usize = PADDING as usize + 1;
 
 /// Positions of a text's tokens: counted from [`POSITION_OFFSET`], and where a text spells out `<pad>`, that token has
 /// the padding's position and is not counted.
-pub(super) fn positions(ids: &[i32]) -> impl Iterator<Item = i32> {
+pub(crate) fn positions(ids: &[i32]) -> impl Iterator<Item = i32> {
     ids.iter().scan(PADDING, |last, &id| {
         if id == PADDING {
             return Some(PADDING);
@@ -41,7 +41,7 @@ fn bucket(query: usize, key: usize, buckets: usize) -> usize {
 }
 
 /// Buckets of all pairs of a text of `tokens` tokens, `[query, key]` flattened.
-pub(super) fn buckets(tokens: usize, buckets: usize) -> Vec<i32> {
+pub(crate) fn buckets(tokens: usize, buckets: usize) -> Vec<i32> {
     let pairs = (0..tokens).flat_map(|query| (0..tokens).map(move |key| (query, key)));
     pairs
         .map(|(query, key)| bucket(query, key, buckets) as i32)

@@ -1,0 +1,430 @@
+//! A file's samples, mixed to one channel, at the file's own rate.
+//!
+//! In: a path, or any [`Source`] of bytes. The format is told by the content alone; the name is used for messages
+//! only. Out: [`Info`] and blocks of `f32` samples, each the mean of all channels. A packet that cannot be decoded
+//! is skipped and counted, and a file that breaks off gives what came before: both stand in [`Damage`]. Refused are
+//! rates and channel counts outside the limits below, numbers that are not finite, and files without one sample.
+
+use std::io::{self, BufReader, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::metadata::Metadata;
+use crate::packets::{About, Packets, Refusal};
+use crate::pcm::{Layout, Pcm, Step};
+use crate::source::{Source, read_bounded};
+use crate::{aiff, caf, mp4, wav};
+
+/// The lowest rate, in Hz. Below it lie sensor logs, not sound that could be told by words.
+pub const LOWEST_RATE: u32 = 1_000;
+
+/// The highest rate, in Hz. Recorders for bats reach 500 kHz; converters end at 768 kHz.
+pub const HIGHEST_RATE: u32 = 768_000;
+
+/// The most channels. The largest microphone arrays that write one file have 64.
+pub const MOST_CHANNELS: usize = 64;
+
+/// How many packets in a row may bring no samples, such as those of a video beside the sound, before the file is
+/// given up. It keeps a demuxer that no longer moves on from running for ever.
+pub const MOST_EMPTY_PACKETS: usize = 100_000;
+
+/// Buffer of file reads.
+const BUFFER: usize = 64 << 10;
+
+/// What a file says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Info {
+    /// `wav`, `rf64`, `aiff`, `caf`, `flac`, `mp3`, `ogg`, `mp4`, `matroska`, ...
+    pub container: String,
+    /// `pcm 16-bit`, `flac`, `vorbis`, `opus`, ...
+    pub codec: String,
+    /// Frames per second.
+    pub rate: u32,
+    /// How many channels are mixed into one.
+    pub channels: usize,
+    /// The length as the file declares it, which may be wrong. Of chained streams it is the first one's.
+    pub seconds: Option<f64>,
+    /// Title, description and the like.
+    pub metadata: Metadata,
+}
+
+/// What is wrong with a file that could be read in part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Damage {
+    /// How many seconds came out before the first fault.
+    pub after_seconds: f64,
+    /// The first fault, in words.
+    pub what: String,
+    /// How many packets were passed over. What follows them stands that much too early.
+    pub skipped_packets: usize,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (after {:.1} s)", self.what, self.after_seconds)?;
+        match self.skipped_packets {
+            0 => Ok(()),
+            1 => f.write_str(", one packet left out"),
+            n => write!(f, ", {n} packets left out"),
+        }
+    }
+}
+
+enum Body {
+    Pcm(Pcm),
+    Packets(Box<Packets>),
+}
+
+/// Decodes one file from its beginning to its end.
+pub struct Decoder {
+    path: PathBuf,
+    info: Info,
+    body: Body,
+    /// The declared length, if it is more than a guess, less what it may be off by.
+    expected: Option<u64>,
+    block: Vec<f32>,
+    frames: u64,
+    ended: bool,
+    damage: Option<Damage>,
+}
+
+impl Decoder {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is of no known kind, or lies outside the limits.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let read = |source: io::Error| Error::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let file = std::fs::File::open(path).map_err(read)?;
+        if file.metadata().map_err(read)?.is_dir() {
+            return Err(read(io::ErrorKind::IsADirectory.into()));
+        }
+        Self::from_source(Box::new(BufReader::with_capacity(BUFFER, file)), path)
+    }
+
+    /// As [`Decoder::open`], for bytes that are already there; `name` stands in messages only.
+    ///
+    /// # Errors
+    /// As [`Decoder::open`].
+    pub fn from_source(mut source: Box<dyn Source>, name: &Path) -> Result<Self, Error> {
+        let read = |source: io::Error| Error::Read {
+            path: name.to_owned(),
+            source,
+        };
+        let length = source.seek(SeekFrom::End(0)).map_err(read)?;
+        source.seek(SeekFrom::Start(0)).map_err(read)?;
+        let head = read_bounded(&mut source, 12, 12).map_err(read)?;
+        let refuse = |container: &str| {
+            let container = container.to_owned();
+            move |fault| match fault {
+                wav::Fault::Read(source) => Error::Read {
+                    path: name.to_owned(),
+                    source,
+                },
+                wav::Fault::What(what) => Error::Header {
+                    path: name.to_owned(),
+                    container,
+                    what,
+                },
+            }
+        };
+        if wav::is_wav(&head) {
+            let header = wav::header(&mut source, length).map_err(refuse("wav"))?;
+            check_shape(name, header.rate, header.channels)?;
+            let layout = header.layout();
+            if let Some(layout) = layout {
+                let place = Place {
+                    container: header.container,
+                    start: header.start,
+                    bytes: header.bytes,
+                };
+                return Self::linear(source, name, header.rate, layout, &place, header.metadata);
+            }
+            return Self::packets(source, length, name, &[], header.metadata);
+        }
+        if aiff::is_aiff(&head) {
+            let header = aiff::header(&mut source).map_err(refuse("aiff"))?;
+            let place = Place {
+                container: "aiff",
+                start: header.start,
+                bytes: Some(header.bytes),
+            };
+            return Self::linear(source, name, header.rate, header.layout, &place, header.metadata);
+        }
+        if caf::is_caf(&head) {
+            let header = caf::header(&mut source).map_err(refuse("caf"))?;
+            check_shape(name, header.rate, header.channels)?;
+            if let Some(layout) = header.layout {
+                let place = Place {
+                    container: "caf",
+                    start: header.start,
+                    bytes: header.bytes,
+                };
+                return Self::linear(source, name, header.rate, layout, &place, header.metadata);
+            }
+            return Self::packets(source, length, name, &[], header.metadata);
+        }
+        let edits = if mp4::is_mp4(&head) {
+            mp4::edits(&mut source, length).map_err(read)?
+        } else {
+            Vec::new()
+        };
+        Self::packets(source, length, name, &edits, Metadata::default())
+    }
+
+    fn linear(
+        mut source: Box<dyn Source>,
+        name: &Path,
+        rate: u32,
+        layout: Layout,
+        place: &Place,
+        metadata: Metadata,
+    ) -> Result<Self, Error> {
+        check_shape(name, rate, layout.channels)?;
+        source
+            .seek(SeekFrom::Start(place.start))
+            .map_err(|source| Error::Read {
+                path: name.to_owned(),
+                source,
+            })?;
+        let expected = place.bytes.map(|bytes| bytes / layout.frame_bytes() as u64);
+        let info = Info {
+            container: place.container.to_owned(),
+            codec: layout.coding.name(),
+            rate,
+            channels: layout.channels,
+            seconds: expected.map(|frames| frames as f64 / f64::from(rate)),
+            metadata,
+        };
+        Ok(Self::new(
+            name,
+            info,
+            Body::Pcm(Pcm::new(source, layout, place.bytes)),
+            expected,
+        ))
+    }
+
+    fn packets(
+        source: Box<dyn Source>,
+        length: u64,
+        name: &Path,
+        edits: &[mp4::Edit],
+        own: Metadata,
+    ) -> Result<Self, Error> {
+        let (packets, about) = Packets::open(source, length, edits).map_err(|r| refusal(name, r))?;
+        let About {
+            container,
+            codec,
+            rate,
+            channels,
+            frames,
+            slack,
+            metadata,
+        } = about;
+        check_shape(name, rate, channels)?;
+        let metadata = if own == Metadata::default() { metadata } else { own };
+        let seconds = frames.map(|frames| frames as f64 / f64::from(rate));
+        let info = Info {
+            container: container.to_owned(),
+            codec,
+            rate,
+            channels,
+            seconds,
+            metadata,
+        };
+        let expected = frames
+            .zip(slack)
+            .map(|(frames, slack)| frames.saturating_sub(slack));
+        Ok(Self::new(name, info, Body::Packets(Box::new(packets)), expected))
+    }
+
+    fn new(name: &Path, info: Info, body: Body, expected: Option<u64>) -> Self {
+        let path = name.to_owned();
+        Self {
+            path,
+            info,
+            body,
+            expected,
+            block: Vec::new(),
+            frames: 0,
+            ended: false,
+            damage: None,
+        }
+    }
+
+    /// What the header says.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// What was wrong so far; complete once [`Decoder::next_block`] has given `None`.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
+    }
+
+    /// How many samples have been given.
+    pub fn samples_so_far(&self) -> u64 {
+        self.frames
+    }
+
+    fn seconds_so_far(&self) -> f64 {
+        self.frames as f64 / f64::from(self.info.rate)
+    }
+
+    /// The next samples: at least one, at most a packet or some thousands. `None` at the end, ever after.
+    ///
+    /// # Errors
+    /// If the file cannot be read any more, holds a number that is not finite, or ends without one sample.
+    pub fn next_block(&mut self) -> Result<Option<&[f32]>, Error> {
+        self.block.clear();
+        let mut empty = 0;
+        while !self.ended && self.block.is_empty() {
+            let step = match &mut self.body {
+                Body::Packets(packets) => packets.next(&mut self.block),
+                Body::Pcm(pcm) => pcm.next(&mut self.block).map_err(|source| Error::Read {
+                    path: self.path.clone(),
+                    source,
+                })?,
+            };
+            empty += 1;
+            match step {
+                Step::Samples if empty < MOST_EMPTY_PACKETS => {}
+                Step::Samples => self.stop("nothing but packets without sound follows".to_owned())?,
+                Step::Skipped(what) => {
+                    let damage = self.note(what);
+                    damage.skipped_packets += 1;
+                }
+                Step::Broken(what) => self.stop(what)?,
+                Step::BrokeDown if self.frames == 0 => {
+                    self.ended = true;
+                    return Err(Error::Decoder {
+                        path: self.path.clone(),
+                    });
+                }
+                Step::BrokeDown => self.stop("the decoder broke down".to_owned())?,
+                Step::End => self.end()?,
+            }
+        }
+        if self.block.is_empty() {
+            return Ok(None);
+        }
+        self.check_finite()?;
+        self.frames += self.block.len() as u64;
+        Ok(Some(&self.block))
+    }
+
+    /// Keeps the first fault.
+    fn note(&mut self, what: String) -> &mut Damage {
+        let after_seconds = self.seconds_so_far();
+        self.damage.get_or_insert(Damage {
+            after_seconds,
+            what,
+            skipped_packets: 0,
+        })
+    }
+
+    fn stop(&mut self, what: String) -> Result<(), Error> {
+        self.note(what);
+        self.ended = true;
+        self.check_not_empty()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.ended = true;
+        if let Some(expected) = self.expected.filter(|&expected| self.frames < expected) {
+            let declared = self
+                .info
+                .seconds
+                .unwrap_or(expected as f64 / f64::from(self.info.rate));
+            let there = self.seconds_so_far();
+            self.note(format!(
+                "the header declares {declared:.3} s, but only {there:.3} s are there"
+            ));
+        }
+        self.check_not_empty()
+    }
+
+    fn check_not_empty(&self) -> Result<(), Error> {
+        if self.frames > 0 {
+            return Ok(());
+        }
+        let what = self
+            .damage
+            .as_ref()
+            .map_or_else(|| "it holds no sound".to_owned(), |d| d.what.clone());
+        Err(Error::Empty {
+            path: self.path.clone(),
+            what,
+        })
+    }
+
+    /// Only floating-point files can hold such numbers: the other path has looked already.
+    fn check_finite(&mut self) -> Result<(), Error> {
+        let Body::Pcm(pcm) = &self.body else { return Ok(()) };
+        let found = if pcm.is_float() {
+            self.block.iter().position(|s| !s.is_finite())
+        } else {
+            None
+        };
+        let Some(index) = found else { return Ok(()) };
+        self.ended = true;
+        let at_seconds = (self.frames + index as u64) as f64 / f64::from(self.info.rate);
+        Err(Error::NotFinite {
+            path: self.path.clone(),
+            at_seconds,
+        })
+    }
+}
+
+/// Where the samples of an uncompressed file are.
+struct Place {
+    container: &'static str,
+    start: u64,
+    bytes: Option<u64>,
+}
+
+/// What a file says about itself, without decoding any of it.
+///
+/// # Errors
+/// As [`Decoder::open`].
+pub fn probe(path: &Path) -> Result<Info, Error> {
+    Decoder::open(path).map(|decoder| decoder.info)
+}
+
+fn check_shape(path: &Path, rate: u32, channels: usize) -> Result<(), Error> {
+    if !(1..=MOST_CHANNELS).contains(&channels) {
+        return Err(Error::Channels {
+            path: path.to_owned(),
+            channels,
+        });
+    }
+    if !(LOWEST_RATE..=HIGHEST_RATE).contains(&rate) {
+        return Err(Error::Rate {
+            path: path.to_owned(),
+            rate,
+        });
+    }
+    Ok(())
+}
+
+fn refusal(path: &Path, refusal: Refusal) -> Error {
+    let path = path.to_owned();
+    match refusal {
+        Refusal::Read(source) => Error::Read { path, source },
+        Refusal::Unknown => Error::Unknown { path },
+        Refusal::Header { container, what } => Error::Header {
+            path,
+            container,
+            what,
+        },
+        Refusal::NoAudio => Error::NoAudio { path },
+        Refusal::Codec { codec, what } => Error::Codec { path, codec, what },
+        Refusal::BrokeDown => Error::Decoder { path },
+        Refusal::Channels(channels) => Error::Channels { path, channels },
+    }
+}

@@ -1,0 +1,97 @@
+//! What can go wrong between a file's bytes and its samples.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a file gives no samples.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file cannot be opened or read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Nothing in the file's content is known as a sound format.
+    #[error("{} is no sound file of a known kind", path.display())]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The container is known, but its header is broken or says something that cannot be read.
+    #[error("{}: the {container} header cannot be read: {what}", path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// The container, such as `wav`.
+        container: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The file has no audio track.
+    #[error("{} has no audio track", path.display())]
+    NoAudio {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The audio is coded in a way that cannot be decoded.
+    #[error("{}: audio of the kind `{codec}` cannot be decoded: {what}", path.display())]
+    Codec {
+        /// The file.
+        path: PathBuf,
+        /// The coding, as far as it is known.
+        codec: String,
+        /// What is missing or wrong.
+        what: String,
+    },
+    /// The sample rate is outside [`LOWEST_RATE`](crate::LOWEST_RATE)..=[`HIGHEST_RATE`](crate::HIGHEST_RATE).
+    #[error("{}: a sample rate of {rate} Hz is outside 1000 to 768000 Hz", path.display())]
+    Rate {
+        /// The file.
+        path: PathBuf,
+        /// The rate of the header.
+        rate: u32,
+    },
+    /// The number of channels is 0 or above [`MOST_CHANNELS`](crate::MOST_CHANNELS).
+    #[error("{}: {channels} channels; 1 to 64 can be read", path.display())]
+    Channels {
+        /// The file.
+        path: PathBuf,
+        /// The number in the header.
+        channels: usize,
+    },
+    /// A sample of a floating-point file is not a number, or infinite.
+    #[error("{}: the sample at {at_seconds:.6} s is infinite or not a number", path.display())]
+    NotFinite {
+        /// The file.
+        path: PathBuf,
+        /// Where it stands.
+        at_seconds: f64,
+    },
+    /// The header is right, but not one sample can be decoded.
+    #[error("{}: not one sample can be decoded: {what}", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
+    /// The decoder broke down on this file before it gave a sample. It is made by others and stops the program on
+    /// some damaged files; here that ends the file alone.
+    #[error("{}: the decoder broke down on this file", path.display())]
+    Decoder {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A rate to resample from or to is outside 1 kHz to 768 kHz.
+    #[error("cannot resample from {from} Hz to {to} Hz: both must lie within 1000 to 768000 Hz")]
+    Resample {
+        /// The rate of the input.
+        from: u32,
+        /// The wished rate.
+        to: u32,
+    },
+}

@@ -1,0 +1,494 @@
+//! Compressed files: symphonia's demuxers and decoders, and ropus for Opus.
+//!
+//! In: a source of any format that symphonia knows by its content. Out: the decoded packets of the first audio
+//! track, mixed to one channel, without the encoder's run-up and padding where the container tells them. A packet
+//! that cannot be decoded is skipped. A stream that is followed by another one (chained Ogg) goes on as long as the
+//! rate stays the same.
+//!
+//! Symphonia has checks that panic on some damaged files: sums that overflow in builds with overflow checks, and
+//! assertions. They lie deep within the decoding of single packets, where no look at the header could foresee them.
+//! Every call into a demuxer or decoder therefore goes through [`shielded`], after which the file is at its end. The
+//! files that showed this are in `tests/hostile.rs`. The panic's message still appears where the program's panic hook
+//! puts it.
+
+use std::cell::Cell;
+use std::io::{self, SeekFrom};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use symphonia::core::audio::conv::IntoSample;
+use symphonia::core::audio::sample::Sample;
+use symphonia::core::audio::{Audio, AudioBuffer, GenericAudioBufferRef};
+use symphonia::core::codecs::audio::well_known::{
+    CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_FLAC, CODEC_ID_MP1, CODEC_ID_MP2, CODEC_ID_MP3, CODEC_ID_OPUS,
+};
+use symphonia::core::codecs::audio::{
+    AudioCodecId, AudioCodecParameters, AudioDecoder, AudioDecoderOptions, CODEC_ID_NULL_AUDIO,
+};
+use symphonia::core::common::Limit;
+use symphonia::core::errors::Error as Fault;
+use symphonia::core::formats::probe::Hint;
+use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
+use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
+use symphonia::core::meta::MetadataOptions;
+use symphonia::core::packet::Packet;
+
+use crate::metadata::{LONGEST_TEXT, Metadata};
+use crate::mp4::Edit;
+use crate::ogg;
+use crate::opus::{self, Head, Opus};
+use crate::pcm::Step;
+use crate::source::{Budget, MOST_BYTES_PER_PACKET, MOST_BYTES_TO_OPEN, Metered, Source};
+
+/// Pictures in tags are not wanted, but symphonia reads them; larger ones are passed over.
+const LARGEST_PICTURE: usize = 16 << 20;
+
+/// A codec that claims more samples per packet than this, over all channels, is not believed: decoders reserve the
+/// space beforehand. The largest real value is FLAC's 65535 frames of 8 channels.
+const MOST_SAMPLES_PER_PACKET: u64 = 1 << 22;
+
+/// Why there is no decoder.
+pub(crate) enum Refusal {
+    Read(io::Error),
+    Unknown,
+    Header { container: String, what: String },
+    NoAudio,
+    Codec { codec: String, what: String },
+    Channels(usize),
+    BrokeDown,
+}
+
+/// Runs a call into a decoder made by others; `None` if it panicked. What it worked on must not be used again, only
+/// dropped, which is why it may be handed in as it is.
+fn shielded<T>(call: impl FnOnce() -> T) -> Option<T> {
+    SHIELDED.set(true);
+    let result = catch_unwind(AssertUnwindSafe(call)).ok();
+    SHIELDED.set(false);
+    result
+}
+
+thread_local! {
+    static SHIELDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is in a decoder made by others, whose panics are caught and become errors: for a program's
+/// panic hook, which has nothing to tell then.
+pub fn in_decoder() -> bool {
+    SHIELDED.get()
+}
+
+enum Coder {
+    Symphonia(Box<dyn AudioDecoder>),
+    Opus(Box<Opus>),
+}
+
+/// The packets of one file's audio track.
+pub(crate) struct Packets {
+    format: Box<dyn FormatReader>,
+    budget: Budget,
+    track: u32,
+    coder: Coder,
+    rate: u32,
+    /// Frames of the encoder's run-up that are still to be dropped.
+    drop: u64,
+    /// Frames that may still be given, where the container says where the padding begins.
+    keep: Option<u64>,
+    /// An Ogg file does not end where its last page does.
+    cut_ogg: bool,
+    mixed: Vec<f32>,
+}
+
+/// What the container says of the track.
+pub(crate) struct About {
+    pub container: &'static str,
+    pub codec: String,
+    pub rate: u32,
+    pub channels: usize,
+    /// The length in frames, without run-up and padding.
+    pub frames: Option<u64>,
+    /// Frames by which the declared length may be wrong without anything being amiss; `None` if it is a guess.
+    pub slack: Option<u64>,
+    pub metadata: Metadata,
+}
+
+impl Packets {
+    /// Finds the format by content and prepares the decoder. `edits` are those of an MP4 file.
+    pub(crate) fn open(
+        source: Box<dyn Source>,
+        length: u64,
+        edits: &[Edit],
+    ) -> Result<(Self, About), Refusal> {
+        shielded(|| Self::open_unshielded(source, length, edits)).unwrap_or(Err(Refusal::BrokeDown))
+    }
+
+    fn open_unshielded(
+        mut source: Box<dyn Source>,
+        length: u64,
+        edits: &[Edit],
+    ) -> Result<(Self, About), Refusal> {
+        let cut_ogg = ogg::is_cut(&mut source, length).map_err(Refusal::Read)?;
+        source.seek(SeekFrom::Start(0)).map_err(Refusal::Read)?;
+        let budget = Budget::default();
+        budget.set(MOST_BYTES_TO_OPEN);
+        let metered = Box::new(Metered::new(source, length, budget.clone()));
+        let stream = MediaSourceStream::new(metered, MediaSourceStreamOptions::default());
+        let texts = MetadataOptions::default()
+            .limit_tag_bytes(Limit::Maximum(LONGEST_TEXT))
+            .limit_visual_bytes(Limit::Maximum(LARGEST_PICTURE));
+        let mut format = symphonia::default::get_probe()
+            .probe(&Hint::new(), stream, FormatOptions::default(), texts)
+            .map_err(refuse_format)?;
+        let container = container_name(format.format_info().short_name);
+        let mut metadata = Metadata::default();
+        while let Some(revision) = format.metadata().pop() {
+            metadata.take_revision(&revision);
+        }
+        if let Some(revision) = format.metadata().current() {
+            metadata.take_revision(revision);
+        }
+        let track = format
+            .default_track(TrackType::Audio)
+            .ok_or(Refusal::NoAudio)?
+            .clone();
+        let parameters = audio_parameters(&track).ok_or(Refusal::NoAudio)?;
+        let coder = make_coder(parameters)?;
+        let (rate, channels) = coder.shape(parameters);
+        let drop = run_up(&coder, &track, edits, rate);
+        let counted = declared_frames(&track, parameters.codec, drop, edits);
+        let keep =
+            counted.filter(|_| is_padded(parameters.codec, container) && !counts_otherwise(&track, rate));
+        // Matroska gives the length of the whole file only, in milliseconds.
+        let whole = format.media_info();
+        let rounded = whole.duration.zip(whole.time_base).map(|(length, base)| {
+            let ticks = length.get() as f64 * f64::from(base.numer.get());
+            (ticks / f64::from(base.denom.get()) * f64::from(rate)).round() as u64
+        });
+        let frames = counted.or(rounded);
+        let slack = if counted.is_some() {
+            slack(&track, parameters, rate)
+        } else {
+            Some(u64::from(rate / 10))
+        };
+        let codec = coder.name();
+        let about = About {
+            container,
+            codec,
+            rate,
+            channels,
+            frames,
+            slack,
+            metadata,
+        };
+        let track = track.id;
+        Ok((
+            Self {
+                format,
+                budget,
+                track,
+                coder,
+                rate,
+                drop,
+                keep,
+                cut_ogg,
+                mixed: Vec::new(),
+            },
+            about,
+        ))
+    }
+
+    /// Appends the next packet's samples to `out`; some packets have none.
+    pub(crate) fn next(&mut self, out: &mut Vec<f32>) -> Step {
+        shielded(|| self.next_unshielded(out)).unwrap_or(Step::BrokeDown)
+    }
+
+    fn next_unshielded(&mut self, out: &mut Vec<f32>) -> Step {
+        self.budget.set(MOST_BYTES_PER_PACKET);
+        let packet = match self.format.next_packet() {
+            Ok(Some(packet)) => packet,
+            Ok(None) => return self.end(),
+            Err(Fault::ResetRequired) => return self.start_again(),
+            Err(Fault::IoError(e)) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                return Step::Broken("the file ends before the stream does".to_owned());
+            }
+            Err(e) => return Step::Broken(format!("the container is damaged: {}", describe(&e))),
+        };
+        if packet.track_id != self.track {
+            return Step::Samples;
+        }
+        self.mixed.clear();
+        if let Err(step) = self.decode(&packet) {
+            return step;
+        }
+        self.hand_out(out);
+        Step::Samples
+    }
+
+    /// Decodes into `self.mixed`.
+    fn decode(&mut self, packet: &Packet) -> Result<(), Step> {
+        match &mut self.coder {
+            Coder::Opus(opus) => {
+                opus.decode(&packet.data, &mut self.mixed)
+                    .map_err(Step::Skipped)?;
+                let padding = usize::try_from(packet.trim_end.get()).unwrap_or(usize::MAX);
+                self.mixed.truncate(self.mixed.len().saturating_sub(padding));
+            }
+            Coder::Symphonia(decoder) => match decoder.decode(packet) {
+                Ok(buffer) if buffer.spec().rate() != self.rate => {
+                    let rate = buffer.spec().rate();
+                    return Err(Step::Broken(format!(
+                        "the sample rate changes from {} to {rate} Hz",
+                        self.rate
+                    )));
+                }
+                Ok(buffer) => mix(&buffer, &mut self.mixed),
+                Err(Fault::DecodeError(what)) => return Err(Step::Skipped(what.to_owned())),
+                Err(Fault::IoError(_)) => return Err(Step::Skipped("a packet is cut short".to_owned())),
+                Err(Fault::ResetRequired) => {
+                    decoder.reset();
+                    return Err(Step::Skipped("the decoder had to start afresh".to_owned()));
+                }
+                Err(e) => return Err(Step::Broken(describe(&e))),
+            },
+        }
+        if self.mixed.iter().any(|s| !s.is_finite()) {
+            return Err(Step::Skipped(
+                "a packet decodes to numbers that are not finite".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Moves `self.mixed` to `out`, without the run-up and the padding.
+    fn hand_out(&mut self, out: &mut Vec<f32>) {
+        let dropped = self
+            .mixed
+            .len()
+            .min(usize::try_from(self.drop).unwrap_or(usize::MAX));
+        self.drop -= dropped as u64;
+        let mut kept = &self.mixed[dropped..];
+        if let Some(keep) = &mut self.keep {
+            kept = &kept[..kept.len().min(usize::try_from(*keep).unwrap_or(usize::MAX))];
+            *keep -= kept.len() as u64;
+        }
+        out.extend_from_slice(kept);
+    }
+
+    /// The regular end. FLAC files carry a checksum of all samples.
+    fn end(&mut self) -> Step {
+        let verified = match &mut self.coder {
+            Coder::Symphonia(decoder) => decoder.finalize().verify_ok,
+            Coder::Opus(_) => None,
+        };
+        match verified {
+            Some(false) => Step::Broken("the samples do not fit the file's own checksum".to_owned()),
+            _ if self.cut_ogg => Step::Broken("the file ends before the stream does".to_owned()),
+            _ => Step::End,
+        }
+    }
+
+    /// Another stream begins in the same file.
+    fn start_again(&mut self) -> Step {
+        let Some(track) = self.format.default_track(TrackType::Audio).cloned() else {
+            return Step::Broken("the next stream of the file has no audio".to_owned());
+        };
+        let Some(Ok(coder)) = audio_parameters(&track).map(make_coder) else {
+            return Step::Broken("the next stream of the file cannot be decoded".to_owned());
+        };
+        let rate = audio_parameters(&track).map_or(0, |p| coder.shape(p).0);
+        if rate != self.rate {
+            return Step::Broken(format!("the sample rate changes from {} to {rate} Hz", self.rate));
+        }
+        self.drop = run_up(&coder, &track, &[], rate);
+        self.keep = None;
+        self.coder = coder;
+        self.track = track.id;
+        Step::Samples
+    }
+}
+
+impl Coder {
+    fn name(&self) -> String {
+        match self {
+            Self::Opus(_) => "opus".to_owned(),
+            Self::Symphonia(decoder) => decoder.codec_info().short_name.to_owned(),
+        }
+    }
+
+    /// The rate and the channels. The decoder knows them better than the container.
+    fn shape(&self, container: &AudioCodecParameters) -> (u32, usize) {
+        match self {
+            Self::Opus(opus) => (opus::RATE, opus.channels()),
+            Self::Symphonia(decoder) => {
+                let own = decoder.codec_params();
+                let rate = own.sample_rate.or(container.sample_rate).unwrap_or(0);
+                let channels = own.channels.as_ref().or(container.channels.as_ref());
+                (rate, channels.map_or(0, symphonia::core::audio::Channels::count))
+            }
+        }
+    }
+}
+
+fn audio_parameters(track: &Track) -> Option<&AudioCodecParameters> {
+    track
+        .codec_params
+        .as_ref()?
+        .audio()
+        .filter(|p| p.codec != CODEC_ID_NULL_AUDIO)
+}
+
+fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
+    let channels = parameters
+        .channels
+        .as_ref()
+        .map_or(1, symphonia::core::audio::Channels::count);
+    if channels > crate::decode::MOST_CHANNELS {
+        return Err(Refusal::Channels(channels));
+    }
+    let codec_name = || {
+        symphonia::default::get_codecs()
+            .get_audio_decoder(parameters.codec)
+            .map(|c| c.codec.info.short_name)
+    };
+    let refuse = |what: String| Refusal::Codec {
+        codec: codec_name().unwrap_or("unknown").to_owned(),
+        what,
+    };
+    if parameters.codec == CODEC_ID_OPUS {
+        let refuse = |what| Refusal::Codec {
+            codec: "opus".to_owned(),
+            what,
+        };
+        let head = Head::parse(parameters.extra_data.as_deref().unwrap_or_default()).map_err(refuse)?;
+        return Opus::new(head).map(Box::new).map(Coder::Opus).map_err(refuse);
+    }
+    let most = parameters
+        .max_frames_per_packet
+        .unwrap_or(0)
+        .saturating_mul(channels as u64);
+    if most > MOST_SAMPLES_PER_PACKET {
+        return Err(refuse(format!("it claims {most} samples per packet")));
+    }
+    // Only FLAC has anything to verify; elsewhere this asks for nothing.
+    let options = AudioDecoderOptions::default().verify(true);
+    let decoder = symphonia::default::get_codecs().make_audio_decoder(parameters, &options);
+    decoder.map(Coder::Symphonia).map_err(|e| refuse(describe(&e)))
+}
+
+/// Frames before the first one that is to be heard. MP3 and Vorbis packets are trimmed by symphonia itself.
+fn run_up(coder: &Coder, track: &Track, edits: &[Edit], rate: u32) -> u64 {
+    match coder {
+        Coder::Opus(opus) => opus.pre_skip(),
+        Coder::Symphonia(decoder) if has_hidden_padding(decoder.codec_params().codec) => {
+            let edit = edits.iter().find(|e| e.track == track.id);
+            edit.map_or(u64::from(track.delay.unwrap_or(0)), |e| e.frames(rate))
+        }
+        Coder::Symphonia(_) => 0,
+    }
+}
+
+/// Codecs whose run-up and padding stand in the container only, and are left there by symphonia.
+fn has_hidden_padding(codec: AudioCodecId) -> bool {
+    codec == CODEC_ID_AAC || codec == CODEC_ID_ALAC
+}
+
+/// True if what goes beyond the declared length is padding that nothing else removes. The length in an Ogg file is
+/// that of the first of possibly many streams, and its packets say themselves where they end.
+fn is_padded(codec: AudioCodecId, container: &str) -> bool {
+    has_hidden_padding(codec) || (codec == CODEC_ID_OPUS && container == "mp4")
+}
+
+/// True if the track counts in other units than frames, so that its length is only rounded.
+fn counts_otherwise(track: &Track, rate: u32) -> bool {
+    track
+        .time_base
+        .is_none_or(|base| base.numer.get() != 1 || base.denom.get() != rate)
+}
+
+/// The length that the container declares. MP4 counts the run-up, Ogg Opus as well.
+fn declared_frames(track: &Track, codec: AudioCodecId, drop: u64, edits: &[Edit]) -> Option<u64> {
+    let counted = track.num_frames?;
+    let counts_run_up = codec == CODEC_ID_OPUS || edits.iter().any(|e| e.track == track.id);
+    Some(if counts_run_up {
+        counted.saturating_sub(drop)
+    } else {
+        counted
+    })
+}
+
+/// How many frames may be missing at the end without anything being amiss.
+fn slack(track: &Track, parameters: &AudioCodecParameters, rate: u32) -> Option<u64> {
+    let codec = parameters.codec;
+    let mpeg = [CODEC_ID_MP1, CODEC_ID_MP2, CODEC_ID_MP3].contains(&codec);
+    match codec {
+        // Without the encoder's own count the length is the file's size over the first frame's bit rate.
+        _ if mpeg && track.delay.is_none() => None,
+        CODEC_ID_FLAC => Some(0),
+        // Some writers count the last packet as a full one.
+        CODEC_ID_ALAC => Some(parameters.max_frames_per_packet.unwrap_or(4096)),
+        CODEC_ID_AAC if counts_otherwise(track, rate) => None,
+        _ => Some(u64::from(rate / 20)),
+    }
+}
+
+/// The mean of all planes, summed in `f64`.
+fn mix(buffer: &GenericAudioBufferRef<'_>, out: &mut Vec<f32>) {
+    match buffer {
+        GenericAudioBufferRef::U8(b) => mix_planes(b, out),
+        GenericAudioBufferRef::U16(b) => mix_planes(b, out),
+        GenericAudioBufferRef::U24(b) => mix_planes(b, out),
+        GenericAudioBufferRef::U32(b) => mix_planes(b, out),
+        GenericAudioBufferRef::S8(b) => mix_planes(b, out),
+        GenericAudioBufferRef::S16(b) => mix_planes(b, out),
+        GenericAudioBufferRef::S24(b) => mix_planes(b, out),
+        GenericAudioBufferRef::S32(b) => mix_planes(b, out),
+        GenericAudioBufferRef::F32(b) => mix_planes(b, out),
+        GenericAudioBufferRef::F64(b) => mix_planes(b, out),
+    }
+}
+
+fn mix_planes<S: Sample + IntoSample<f64>>(buffer: &AudioBuffer<S>, out: &mut Vec<f32>) {
+    let planes: Vec<&[S]> = (0..buffer.num_planes()).filter_map(|i| buffer.plane(i)).collect();
+    let count = planes.len().max(1) as f64;
+    for i in 0..buffer.frames() {
+        let sum: f64 = planes
+            .iter()
+            .filter_map(|p| p.get(i))
+            .map(|&s| IntoSample::<f64>::into_sample(s))
+            .sum();
+        out.push((sum / count) as f32);
+    }
+}
+
+fn refuse_format(error: Fault) -> Refusal {
+    match error {
+        Fault::IoError(e) if e.kind() != io::ErrorKind::UnexpectedEof && e.raw_os_error().is_some() => {
+            Refusal::Read(e)
+        }
+        Fault::Unsupported(what) if what.starts_with("core (probe)") => Refusal::Unknown,
+        Fault::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => Refusal::Header {
+            container: "sound".to_owned(),
+            what: "the file ends within it".to_owned(),
+        },
+        e => Refusal::Header {
+            container: "sound".to_owned(),
+            what: describe(&e),
+        },
+    }
+}
+
+fn describe(error: &Fault) -> String {
+    match error {
+        Fault::IoError(e) => e.to_string(),
+        Fault::DecodeError(what) | Fault::Unsupported(what) | Fault::LimitError(what) => (*what).to_owned(),
+        e => e.to_string(),
+    }
+}
+
+/// Symphonia's short names, where there is a better known one.
+fn container_name(short: &'static str) -> &'static str {
+    match short {
+        "wave" => "wav",
+        "isomp4" => "mp4",
+        "mp1" | "mp2" | "mp3" | "mpa" => "mp3",
+        short => short,
+    }
+}

@@ -1,0 +1,101 @@
+//! The bytes that a decoder reads from, and how many of them it may read in one go.
+//!
+//! A header can claim that the next packet is four gigabytes long. The demuxer's buffers grow with the bytes that
+//! really arrive, so a bound on the bytes per step bounds the memory, whatever the header says.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use symphonia::core::io::MediaSource;
+
+/// Anything that can be read and moved about in: a file, or `Cursor<Vec<u8>>` for bytes in memory.
+pub trait Source: Read + Seek + Send + Sync {}
+impl<T: Read + Seek + Send + Sync> Source for T {}
+
+/// The most bytes that finding the format and reading the header may take: 256 MiB. Tables of MP4 files of many
+/// hours and embedded pictures stay far below.
+pub const MOST_BYTES_TO_OPEN: u64 = 256 << 20;
+
+/// The most bytes that the demuxer may read to get at one packet: 64 MiB. The longest packet of any audio codec
+/// here has less than 1 MiB; the rest leaves room for pictures and video that lie between.
+pub const MOST_BYTES_PER_PACKET: u64 = 64 << 20;
+
+/// How many bytes may still be read. Shared by the source, which the demuxer owns, and the one who sets it.
+#[derive(Clone, Default)]
+pub(crate) struct Budget(Arc<AtomicU64>);
+
+impl Budget {
+    pub(crate) fn set(&self, bytes: u64) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A source that stops with an error when its budget is used up.
+pub(crate) struct Metered {
+    inner: Box<dyn Source>,
+    length: u64,
+    budget: Budget,
+}
+
+impl Metered {
+    pub(crate) fn new(inner: Box<dyn Source>, length: u64, budget: Budget) -> Self {
+        Self {
+            inner,
+            length,
+            budget,
+        }
+    }
+}
+
+impl Read for Metered {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.budget.0.load(Ordering::Relaxed);
+        if left == 0 && !buffer.is_empty() {
+            return Err(io::Error::other(
+                "a single packet or header is larger than any real one",
+            ));
+        }
+        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let got = self.inner.read(&mut buffer[..most])?;
+        self.budget.0.store(left - got as u64, Ordering::Relaxed);
+        Ok(got)
+    }
+}
+
+impl Seek for Metered {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
+    }
+}
+
+impl MediaSource for Metered {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+
+    fn byte_len(&self) -> Option<u64> {
+        Some(self.length)
+    }
+}
+
+/// Reads until the buffer is full or the source ends; returns how many bytes there were.
+pub(crate) fn read_up_to(source: &mut dyn Source, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match source.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+/// The body of a chunk, no more than `most` bytes of it and no more than the source has.
+pub(crate) fn read_bounded(source: &mut dyn Source, length: u64, most: usize) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    source.take(length.min(most as u64)).read_to_end(&mut body)?;
+    Ok(body)
+}

@@ -1,0 +1,183 @@
+//! A model's card: everything about a model but its numbers, as `card.json` beside `model.safetensors`.
+//!
+//! What a card does not know is an error, so that a model of a later version is refused and not misread.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hark_audio::MelConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::dual::SideConfig;
+use crate::hugging_face::read_json;
+use crate::towers::{AudioConfig, TextConfig};
+
+/// The version of the form that this program writes, and the only one that it reads.
+pub const VERSION: u32 = 1;
+
+/// The card.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Card {
+    /// Version of the form, [`VERSION`].
+    pub version: u32,
+    /// The program that wrote it.
+    pub written_by: String,
+    /// How recordings become vectors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio: Option<AudioCard>,
+    /// How texts become vectors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextCard>,
+    /// Files that the model was made from.
+    #[serde(default)]
+    pub origin: Vec<Origin>,
+    /// What it was trained on, as far as it is known.
+    #[serde(default)]
+    pub training_data: Vec<String>,
+    /// Measured results, by name.
+    #[serde(default)]
+    pub metrics: BTreeMap<String, f64>,
+    /// Terms under which the model may be used; none if they are not stated.
+    #[serde(default)]
+    pub licence: Option<String>,
+}
+
+/// The audio side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct AudioCard {
+    /// Tower and projection.
+    pub side: SideConfig<AudioConfig>,
+    /// Waveform to log-mel.
+    pub front_end: MelConfig,
+    /// A clip is cut into segments of this length.
+    pub segment_seconds: f64,
+    /// Which of its segments count.
+    pub clip: Clip,
+}
+
+/// Which segments of a clip are averaged.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "length")]
+pub enum Clip {
+    /// Those that hold some of its sound; the last one is padded with silence.
+    True,
+    /// Those of a fixed length: shorter clips are padded with silence, which counts, and longer ones cropped.
+    Padded {
+        /// The length.
+        seconds: f64,
+    },
+}
+
+impl std::fmt::Display for Clip {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::True => f.write_str("true length"),
+            Self::Padded { seconds } => write!(f, "padded or cropped to {seconds} s"),
+        }
+    }
+}
+
+/// The text side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TextCard {
+    /// Tower and projection.
+    pub side: SideConfig<TextConfig>,
+    /// At how many tokens a text is cut.
+    pub max_tokens: usize,
+    /// Whether ASCII punctuation is taken out of a text.
+    #[serde(default)]
+    pub strip_punctuation: bool,
+    /// Whether a text is turned to lower case.
+    #[serde(default)]
+    pub lower_case: bool,
+}
+
+impl TextCard {
+    /// The text as the tokenizer sees it.
+    pub fn prepare(&self, text: &str) -> String {
+        let mut text = text.trim().to_owned();
+        if self.strip_punctuation {
+            text.retain(|letter| !letter.is_ascii_punctuation());
+        }
+        if self.lower_case {
+            text = text.to_lowercase();
+        }
+        text
+    }
+}
+
+/// A file that a model was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Origin {
+    /// Its name, without the folder.
+    pub file: String,
+    /// Its SHA-256.
+    pub sha256: String,
+    /// How its tensors were named.
+    pub layout: String,
+}
+
+impl Card {
+    /// Reads a card.
+    ///
+    /// # Errors
+    /// If it is missing, malformed, or of another version.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        // The version first: a later card has fields that this program does not know, and the error should say why.
+        let Version { version } = read_json(path)?;
+        if version != VERSION {
+            return Err(Error::Unsupported {
+                path: path.to_owned(),
+                what: format!("a card of version {version}"),
+                supported: "version 1",
+            });
+        }
+        let card: Self = read_json(path)?;
+        card.check().map_err(|what| Error::Config {
+            path: path.to_owned(),
+            what,
+        })?;
+        Ok(card)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.audio.is_none() && self.text.is_none() {
+            return Err("neither an audio nor a text side".to_owned());
+        }
+        if let Some(audio) = &self.audio {
+            // An hour is far above any model, and bounds what a segment takes in memory.
+            let within = |seconds: f64| (0.05..=3600.0).contains(&seconds);
+            if !within(audio.segment_seconds) {
+                return Err(format!("segments of {} s", audio.segment_seconds));
+            }
+            if let Clip::Padded { seconds } = audio.clip
+                && !within(seconds)
+            {
+                return Err(format!("clips of {seconds} s"));
+            }
+        }
+        if let Some(text) = &self.text
+            && !(3..=1 << 20).contains(&text.max_tokens)
+        {
+            return Err(format!("texts of at most {} tokens", text.max_tokens));
+        }
+        if let (Some(audio), Some(text)) = (&self.audio, &self.text) {
+            let (a, t) = (audio.side.projection.last(), text.side.projection.last());
+            if a != t {
+                return Err(format!(
+                    "the projections end in different widths: audio {a:?}, text {t:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! The dual encoder: an audio tower and a text tower, a projection behind each, and unit vectors that meet in one space.
+//!
+//! A side may be absent: a tower that was imported alone, to be embedded with or to start a training from, is a dual
+//! encoder with one side and no projection.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::dropout::Training;
+use crate::projection::Projection;
+use crate::towers::{AudioConfig, AudioTower, MelBatch, TextConfig, TextTower, TokenBatch, Tower};
+use crate::weights::{Source, Weights};
+
+/// What one side is built of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SideConfig<C> {
+    /// The tower, by name, with its sizes.
+    pub network: C,
+    /// Widths of the projection's layers; empty for a tower alone.
+    #[serde(default)]
+    pub projection: Vec<usize>,
+}
+
+/// A tower and what stands behind it.
+#[derive(Module, Debug)]
+pub struct Side<T: Module> {
+    /// The tower.
+    pub tower: T,
+    /// The projection.
+    pub projection: Projection,
+}
+
+impl<T: Tower> Side<T> {
+    /// Builds a side from where its tower's and where its projection's tensors are.
+    ///
+    /// # Errors
+    /// As [`Tower::build`] and [`Projection::build`].
+    pub fn build(
+        config: &SideConfig<T::Config>,
+        tower: &Source<'_>,
+        projection: &Source<'_>,
+    ) -> Result<Self, Error> {
+        let tower = T::build(&config.network, tower)?;
+        let projection = Projection::build(tower.width(), &config.projection, projection)?;
+        Ok(Self { tower, projection })
+    }
+}
+
+/// The network of a model.
+#[derive(Module, Debug)]
+pub struct DualEncoder {
+    /// Log-mels to vectors.
+    pub audio: Option<Side<AudioTower>>,
+    /// Tokens to vectors.
+    pub text: Option<Side<TextTower>>,
+}
+
+impl DualEncoder {
+    /// Builds both sides from one giver of tensors under `audio.`, `audio-projection.`, `text.`, `text-projection.`.
+    ///
+    /// # Errors
+    /// As [`Side::build`].
+    pub fn build(
+        audio: Option<&SideConfig<AudioConfig>>,
+        text: Option<&SideConfig<TextConfig>>,
+        weights: &dyn Weights,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        let at = |prefix| Source::new(weights, prefix, device);
+        Ok(Self {
+            audio: audio
+                .map(|config| Side::build(config, &at("audio."), &at("audio-projection.")))
+                .transpose()?,
+            text: text
+                .map(|config| Side::build(config, &at("text."), &at("text-projection.")))
+                .transpose()?,
+        })
+    }
+}
+
+impl Side<AudioTower> {
+    /// Unit vectors `[clips, dim]`: segments through the tower, averaged clip by clip, projected.
+    ///
+    /// `segments` says how many of the batch's segments each clip has, in order.
+    ///
+    /// # Errors
+    /// [`Error::InputShape`] if the counts do not add up to the batch, and as [`Tower::forward`].
+    pub fn forward(
+        &self,
+        batch: &MelBatch,
+        segments: &[usize],
+        training: Option<&Training>,
+    ) -> Result<Tensor<2>, Error> {
+        if segments.iter().sum::<usize>() != batch.len() || segments.contains(&0) {
+            return Err(Error::InputShape {
+                what: "segments of clips",
+                expected: vec![batch.len()],
+                got: segments.to_vec(),
+            });
+        }
+        let features = self.tower.forward(batch, training)?;
+        let features = if segments.iter().all(|&count| count == 1) {
+            features
+        } else {
+            mean_matrix(segments, &features.device()).matmul(features)
+        };
+        Ok(unit(self.projection.forward(features)))
+    }
+}
+
+impl Side<TextTower> {
+    /// Unit vectors `[texts, dim]`.
+    ///
+    /// # Errors
+    /// As [`Tower::forward`].
+    pub fn forward(&self, batch: &TokenBatch, training: Option<&Training>) -> Result<Tensor<2>, Error> {
+        Ok(unit(
+            self.projection.forward(self.tower.forward(batch, training)?),
+        ))
+    }
+}
+
+/// `[clips, segments]`, whose product with segments' features is their mean for each clip.
+fn mean_matrix(segments: &[usize], device: &Device) -> Tensor<2> {
+    let total = segments.iter().sum::<usize>();
+    let mut shares = vec![0.0_f32; segments.len() * total];
+    let mut first = 0;
+    for (clip, &count) in segments.iter().enumerate() {
+        shares[clip * total + first..][..count].fill(1.0 / count as f32);
+        first += count;
+    }
+    Tensor::from_data(TensorData::new(shares, [segments.len(), total]), device)
+}
+
+/// Rows divided by their L2 norms.
+fn unit(x: Tensor<2>) -> Tensor<2> {
+    // The floor is that of the reference's `normalize`: a row of zeros stays one.
+    let norm = (x.clone() * x.clone()).sum_dim(1).sqrt().clamp_min(1e-12);
+    x / norm
+}

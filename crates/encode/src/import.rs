@@ -1,0 +1,573 @@
+//! Checkpoints of other programs: which layout a file has, what sizes its tensors tell, and the network they make.
+//!
+//! | what | recognised by |
+//! |---|---|
+//! | the training checkpoints of the graded-relevance paper's authors | `audio_proj.` and `text_proj.` |
+//! | the Lightning checkpoints of the 2024 challenge's winner | `project_audio.` and `project_sentence.` |
+//! | a PaSST state dict | `time_new_pos_embed`, and no projection |
+//! | a Hugging Face folder of RoBERTa | `config.json` |
+//! | a Sentence-Transformers folder | `modules.json` |
+//!
+//! Sizes are read off the tensors' shapes. Two things cannot be: the number of attention heads, which in every published
+//! model is the width divided by 64, and the stride of the patches where several give the same grid. A tensor that is
+//! missing, misshapen or unknown is an error that names all of them.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::path::Path;
+
+use burn::tensor::Device;
+use hark_audio::MelConfig;
+use sha2::{Digest, Sha256};
+
+use crate::Error;
+use crate::card::{AudioCard, Card, Clip, Origin, TextCard, VERSION};
+use crate::checkpoint::Checkpoint;
+use crate::dual::{DualEncoder, Side, SideConfig};
+use crate::hugging_face;
+use crate::sentence::SentenceFolder;
+use crate::tokenize;
+use crate::towers::bert::Family;
+use crate::towers::passt::{PasstConfig, Patchout};
+use crate::towers::roberta::RobertaConfig;
+use crate::towers::{AudioConfig, AudioTower, TextConfig, TextTower};
+use crate::weights::{Source, Start, Weights};
+
+/// What a file cannot tell of itself.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Heads of the audio tower.
+    pub audio_heads: Option<usize>,
+    /// Heads of the text tower.
+    pub text_heads: Option<usize>,
+    /// Stride of the audio tower's patches.
+    pub stride: Option<usize>,
+    /// Which segments of a clip count; by default as the layout's own program does.
+    pub clip: Option<Clip>,
+    /// Length of a segment in seconds, 10 by default.
+    pub segment_seconds: Option<f64>,
+    /// At how many tokens texts are cut; by default as the layout's own program does.
+    pub max_tokens: Option<usize>,
+    /// Terms of use, for the card.
+    pub licence: Option<String>,
+    /// What the model was trained on, for the card.
+    pub training_data: Vec<String>,
+}
+
+/// A model that was read from elsewhere.
+#[derive(Debug)]
+pub struct Imported {
+    /// Its network.
+    pub network: DualEncoder,
+    /// Its card.
+    pub card: Card,
+    /// Its tokenizer, as the text of a `tokenizer.json`.
+    pub tokenizer: Option<String>,
+    /// Tensors of the file that no tower uses, known as such.
+    pub unused: Vec<String>,
+}
+
+/// How a program names the parts of its checkpoints.
+struct Layout {
+    name: &'static str,
+    audio_projection: Option<&'static str>,
+    text_projection: Option<&'static str>,
+    /// Known and unused, by the beginnings of their names; those of the towers are added.
+    unused: &'static [&'static str],
+    clip: Clip,
+    strip_punctuation: bool,
+    max_tokens: Option<usize>,
+    dropout: f32,
+}
+
+const AUTHORS: Layout = Layout {
+    name: "the authors' training checkpoint",
+    audio_projection: Some("audio_proj."),
+    text_projection: Some("text_proj."),
+    unused: &["audio_encoder.model.device_proxy"],
+    clip: Clip::Padded { seconds: 30.0 },
+    strip_punctuation: false,
+    max_tokens: Some(32),
+    dropout: 0.2,
+};
+
+const WINNER: Layout = Layout {
+    name: "the 2024 challenge winner's Lightning checkpoint",
+    audio_projection: Some("project_audio."),
+    text_projection: Some("project_sentence."),
+    unused: &[
+        "tau",
+        "timing_tau",
+        "audio_token",
+        "posencode.",
+        "audio_output_projection.",
+    ],
+    clip: Clip::True,
+    strip_punctuation: true,
+    max_tokens: Some(32),
+    dropout: 0.1,
+};
+
+const TOWERS_ALONE: Layout = Layout {
+    name: "towers without projections",
+    audio_projection: None,
+    text_projection: None,
+    unused: &["device_proxy"],
+    clip: Clip::True,
+    strip_punctuation: false,
+    max_tokens: None,
+    dropout: 0.1,
+};
+
+/// Reads a checkpoint file or a model folder of another program. `tokenizer` is a folder with a `tokenizer.json`, or with
+/// `vocab.json` and `merges.txt`; a model folder brings its own.
+///
+/// # Errors
+/// If the layout is not known, or tensors are missing, misshapen or unknown, or the tokenizer is missing or does not fit.
+pub fn import(path: &Path, tokenizer: Option<&Path>, options: &Options) -> Result<Imported, Error> {
+    let device = Device::flex();
+    if path.is_dir() {
+        folder(path, tokenizer, options, &device)
+    } else {
+        file(path, tokenizer, options, &device)
+    }
+}
+
+fn folder(
+    path: &Path,
+    tokenizer: Option<&Path>,
+    options: &Options,
+    device: &Device,
+) -> Result<Imported, Error> {
+    let (network, max_tokens, lower_case, layout) = if path.join("modules.json").is_file() {
+        let folder = SentenceFolder::open(path)?;
+        let config = TextConfig::Sentence(folder.config().clone());
+        (
+            config,
+            folder.max_tokens(),
+            folder.lower_case(),
+            "a Sentence-Transformers folder",
+        )
+    } else {
+        let config_path = path.join("config.json");
+        let config = hugging_face::read_config(&config_path)?;
+        if config.family != Family::Roberta {
+            return Err(Error::Unsupported {
+                path: config_path,
+                what: format!("a {:?} without a pooling of its own", config.family),
+                supported: "RoBERTa folders, Sentence-Transformers folders",
+            });
+        }
+        let roberta = RobertaConfig {
+            vocabulary: config.vocabulary,
+            positions: config.positions,
+            width: config.width,
+            hidden: config.hidden,
+            layers: config.layers,
+            heads: config.heads,
+            epsilon: config.epsilon,
+            types: config.types,
+            dropout: config.dropout,
+            attention_dropout: config.attention_dropout,
+        };
+        let tokens = config.max_tokens();
+        (
+            TextConfig::Roberta(roberta),
+            tokens,
+            false,
+            "a Hugging Face folder",
+        )
+    };
+    let weights = ["model.safetensors", "pytorch_model.bin"]
+        .map(|name| path.join(name))
+        .into_iter()
+        .find(|path| path.is_file())
+        .ok_or_else(|| Error::MissingFile {
+            path: path.join("model.safetensors"),
+        })?;
+    let side = SideConfig {
+        network,
+        projection: Vec::new(),
+    };
+    let text = hugging_face::load(&weights, device, |source| {
+        Side::<TextTower>::build(&side, source, source)
+    })?;
+    let vocabulary = vocabulary_of(&side.network);
+    let text_card = TextCard {
+        side,
+        max_tokens: options.max_tokens.unwrap_or(max_tokens).min(max_tokens),
+        strip_punctuation: false,
+        lower_case,
+    };
+    let tokenizer = tokenize::read_folder(tokenizer.unwrap_or(path), text_card.max_tokens, vocabulary)?;
+    let network = DualEncoder {
+        audio: None,
+        text: Some(text),
+    };
+    let card = card(None, Some(text_card), &weights, layout, options)?;
+    Ok(Imported {
+        network,
+        card,
+        tokenizer: Some(tokenizer),
+        unused: Vec::new(),
+    })
+}
+
+fn file(
+    path: &Path,
+    tokenizer: Option<&Path>,
+    options: &Options,
+    device: &Device,
+) -> Result<Imported, Error> {
+    let file = Checkpoint::open(path)?;
+    let parts = Parts::of(&file, options)?;
+    let unused = parts.unused();
+    let unused: Vec<&str> = unused.iter().map(String::as_str).collect();
+    compare(&file, &unused, &|weights| {
+        parts.build(weights, device).map(|_| ())
+    })?;
+    let network = parts.build(&file, device)?;
+    let left: Vec<String> = file.untaken().map(ToOwned::to_owned).collect();
+    file.finish(&unused)?;
+
+    let layout = parts.layout;
+    let audio = parts.audio.map(|(_, side)| AudioCard {
+        side,
+        front_end: MelConfig::default(),
+        segment_seconds: options.segment_seconds.unwrap_or(10.0),
+        clip: options.clip.unwrap_or(layout.clip),
+    });
+    let text = parts.text.map(|(_, config, projection)| {
+        let reach = config.network().max_tokens();
+        TextCard {
+            max_tokens: options
+                .max_tokens
+                .or(layout.max_tokens)
+                .unwrap_or(reach)
+                .min(reach),
+            side: SideConfig {
+                network: TextConfig::Roberta(config),
+                projection,
+            },
+            strip_punctuation: layout.strip_punctuation,
+            lower_case: false,
+        }
+    });
+    let tokenizer = match (&text, tokenizer) {
+        (None, _) => None,
+        (Some(card), Some(folder)) => {
+            let vocabulary = vocabulary_of(&card.side.network);
+            Some(tokenize::read_folder(folder, card.max_tokens, vocabulary)?)
+        }
+        (Some(_), None) => {
+            return Err(Error::NoTokenizer {
+                path: path.to_owned(),
+            });
+        }
+    };
+    Ok(Imported {
+        network,
+        card: card(audio, text, path, layout.name, options)?,
+        tokenizer,
+        unused: left,
+    })
+}
+
+/// What a file holds: each tower's prefix, and the sizes that its tensors tell.
+struct Parts {
+    layout: Layout,
+    audio: Option<(String, SideConfig<AudioConfig>)>,
+    text: Option<(String, RobertaConfig, Vec<usize>)>,
+}
+
+impl Parts {
+    fn of(file: &Checkpoint, options: &Options) -> Result<Self, Error> {
+        let has = |prefix: &str| file.names().any(|name| name.starts_with(prefix));
+        let layout = [AUTHORS, WINNER]
+            .into_iter()
+            .find(|layout| {
+                let projections = [layout.audio_projection, layout.text_projection];
+                projections.into_iter().flatten().all(has)
+            })
+            .unwrap_or(TOWERS_ALONE);
+        let prefix_of = |ending: &str| {
+            let prefix = file.names().find_map(|name| name.strip_suffix(ending));
+            prefix.map(ToOwned::to_owned)
+        };
+        let mut parts = Self {
+            audio: None,
+            text: None,
+            layout,
+        };
+        if let Some(prefix) = prefix_of("time_new_pos_embed") {
+            let side = SideConfig {
+                network: AudioConfig::Passt(passt_sizes(file, &prefix, options)?),
+                projection: projection_widths(file, parts.layout.audio_projection),
+            };
+            parts.audio = Some((prefix, side));
+        }
+        if let Some(prefix) = prefix_of("embeddings.word_embeddings.weight") {
+            let config = roberta_sizes(file, &prefix, options, parts.layout.dropout)?;
+            let projection = projection_widths(file, parts.layout.text_projection);
+            parts.text = Some((prefix, config, projection));
+        }
+        if parts.audio.is_none() && parts.text.is_none() {
+            return Err(Error::Unsupported {
+                path: file.path().to_owned(),
+                what: format!(
+                    "a checkpoint of {} tensors without a tower that is known",
+                    file.names().count()
+                ),
+                supported: "PaSST, RoBERTa, the dual encoders of the paper's authors and of the 2024 challenge's winner",
+            });
+        }
+        Ok(parts)
+    }
+
+    /// Known and unused tensors, by the beginnings of their names.
+    fn unused(&self) -> Vec<String> {
+        let mut unused: Vec<String> = self.layout.unused.iter().map(ToString::to_string).collect();
+        if let Some((at, _)) = &self.audio {
+            unused.extend([format!("{at}head."), format!("{at}head_dist.")]);
+        }
+        if let Some((at, ..)) = &self.text {
+            unused.extend([
+                format!("{at}embeddings.position_ids"),
+                format!("{at}pooler."),
+                "lm_head.".to_owned(),
+            ]);
+        }
+        unused
+    }
+
+    fn build(&self, weights: &dyn Weights, device: &Device) -> Result<DualEncoder, Error> {
+        let at = |prefix: &str| Source::new(weights, prefix, device);
+        let projection = |prefix: Option<&str>| at(prefix.unwrap_or_default());
+        let audio = self
+            .audio
+            .as_ref()
+            .map(|(prefix, side)| {
+                Side::<AudioTower>::build(side, &at(prefix), &projection(self.layout.audio_projection))
+            })
+            .transpose()?;
+        let text = self
+            .text
+            .as_ref()
+            .map(|(prefix, config, widths)| {
+                let side = SideConfig {
+                    network: TextConfig::Roberta(config.clone()),
+                    projection: widths.clone(),
+                };
+                Side::<TextTower>::build(&side, &at(prefix), &projection(self.layout.text_projection))
+            })
+            .transpose()?;
+        Ok(DualEncoder { audio, text })
+    }
+}
+
+fn card(
+    audio: Option<AudioCard>,
+    text: Option<TextCard>,
+    file: &Path,
+    layout: &str,
+    options: &Options,
+) -> Result<Card, Error> {
+    Ok(Card {
+        version: VERSION,
+        written_by: concat!("hark ", env!("CARGO_PKG_VERSION")).to_owned(),
+        audio,
+        text,
+        origin: vec![Origin {
+            file: file
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+            sha256: sha256(file)?,
+            layout: layout.to_owned(),
+        }],
+        training_data: options.training_data.clone(),
+        metrics: std::collections::BTreeMap::new(),
+        licence: options.licence.clone(),
+    })
+}
+
+fn sha256(path: &Path) -> Result<String, Error> {
+    let mut file = fs_err::File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&buffer[..read]);
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn vocabulary_of(config: &TextConfig) -> usize {
+    match config {
+        TextConfig::Roberta(config) => config.vocabulary,
+        TextConfig::Sentence(config) => config.vocabulary,
+    }
+}
+
+/// A size of a tensor, for a configuration that is then checked as a whole.
+fn size(file: &Checkpoint, name: &str, dimension: usize) -> Result<usize, Error> {
+    let shape = file.shape(name)?;
+    shape.get(dimension).copied().ok_or_else(|| Error::Config {
+        path: file.path().to_owned(),
+        what: format!("tensor `{name}` has shape {shape:?}"),
+    })
+}
+
+/// How many parts `PREFIX 0 ENDING`, `PREFIX 1 ENDING`, ... there are.
+fn count(file: &Checkpoint, name: impl Fn(usize) -> String) -> usize {
+    // There cannot be more of them than tensors.
+    (0..file.names().count())
+        .take_while(|&nth| file.contains(&name(nth)))
+        .count()
+}
+
+fn heads(file: &Checkpoint, width: usize, given: Option<usize>, option: &str) -> Result<usize, Error> {
+    /// Width of a head in every published model of these families.
+    const HEAD: usize = 64;
+    match given {
+        Some(heads) => Ok(heads),
+        None if width.is_multiple_of(HEAD) => Ok(width / HEAD),
+        None => Err(Error::Config {
+            path: file.path().to_owned(),
+            what: format!(
+                "a tower {width} wide, which is no multiple of {HEAD}: how many heads it has is not in the file; give {option}"
+            ),
+        }),
+    }
+}
+
+fn passt_sizes(file: &Checkpoint, at: &str, options: &Options) -> Result<PasstConfig, Error> {
+    let size = |name: &str, dimension| size(file, &format!("{at}{name}"), dimension);
+    let width = size("time_new_pos_embed", 1)?;
+    let rows = size("freq_new_pos_embed", 2)?;
+    let patch = size("patch_embed.proj.weight", 2)?;
+    let mels = MelConfig::default().mels;
+    let config = |stride| PasstConfig {
+        mels,
+        patch,
+        stride,
+        ..PasstConfig::small()
+    };
+    // The strides of the published variants, the most usual first.
+    let fits = |stride: &usize| patch <= mels && config(*stride).rows() == rows;
+    let stride = match options.stride {
+        Some(stride) if stride > 0 => stride,
+        _ => [16, 10, 12, 14, 20]
+            .into_iter()
+            .find(fits)
+            .ok_or_else(|| Error::Config {
+                path: file.path().to_owned(),
+                what: format!(
+                    "{rows} rows of patches of {patch}: no stride that is known gives that; give --stride"
+                ),
+            })?,
+    };
+    let layers = count(file, |nth| format!("{at}blocks.{nth}.norm1.weight"));
+    Ok(PasstConfig {
+        columns: size("time_new_pos_embed", 3)?,
+        width,
+        hidden: size("blocks.0.mlp.fc1.weight", 0)?,
+        layers,
+        heads: heads(file, width, options.audio_heads, "--audio-heads")?,
+        patchout: if width == PasstConfig::small().width {
+            PasstConfig::small().patchout
+        } else {
+            Patchout::default()
+        },
+        ..config(stride)
+    })
+}
+
+fn roberta_sizes(
+    file: &Checkpoint,
+    at: &str,
+    options: &Options,
+    dropout: f32,
+) -> Result<RobertaConfig, Error> {
+    let size = |name: &str, dimension| size(file, &format!("{at}{name}"), dimension);
+    let width = size("embeddings.word_embeddings.weight", 1)?;
+    Ok(RobertaConfig {
+        vocabulary: size("embeddings.word_embeddings.weight", 0)?,
+        positions: size("embeddings.position_embeddings.weight", 0)?,
+        width,
+        hidden: size("encoder.layer.0.intermediate.dense.weight", 0)?,
+        layers: count(file, |nth| {
+            format!("{at}encoder.layer.{nth}.attention.self.query.weight")
+        }),
+        heads: heads(file, width, options.text_heads, "--text-heads")?,
+        epsilon: 1e-5,
+        types: size("embeddings.token_type_embeddings.weight", 0)?,
+        dropout,
+        attention_dropout: dropout,
+    })
+}
+
+/// Widths of the layers `PREFIX 0`, `PREFIX 2`, ...
+fn projection_widths(file: &Checkpoint, prefix: Option<&str>) -> Vec<usize> {
+    let Some(prefix) = prefix else {
+        return Vec::new();
+    };
+    (0..)
+        .map_while(|nth| {
+            let shape = file.shape(&format!("{prefix}{}.weight", 2 * nth)).ok()?;
+            shape.first().copied()
+        })
+        .collect()
+}
+
+/// Notes what a network asks for, without giving it anything.
+#[derive(Default)]
+struct Wanted(RefCell<Vec<(String, Vec<usize>)>>);
+
+impl Weights for Wanted {
+    fn numbers(&self, name: &str, shape: &[usize], _: Start) -> Result<Vec<f32>, Error> {
+        self.0.borrow_mut().push((name.to_owned(), shape.to_vec()));
+        Ok(vec![0.0; shape.iter().product()])
+    }
+}
+
+/// That the file has what the network asks for, in shape, and nothing else: all faults at once.
+fn compare(
+    file: &Checkpoint,
+    unused: &[&str],
+    build: &dyn Fn(&dyn Weights) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let wanted = Wanted::default();
+    build(&wanted)?;
+    let wanted = wanted.0.into_inner();
+    let mut missing = Vec::new();
+    let mut misshapen = Vec::new();
+    for (name, shape) in &wanted {
+        match file.shape(name) {
+            Err(_) => missing.push(name.clone()),
+            Ok(got) if got != shape.as_slice() => {
+                misshapen.push(format!("{name} {got:?} instead of {shape:?}"));
+            }
+            Ok(_) => {}
+        }
+    }
+    let unexpected: Vec<String> = file
+        .names()
+        .filter(|name| {
+            !unused.iter().any(|prefix| name.starts_with(prefix))
+                && !wanted.iter().any(|(wanted, _)| wanted == name)
+        })
+        .map(ToOwned::to_owned)
+        .collect();
+    if missing.is_empty() && misshapen.is_empty() && unexpected.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Mismatch {
+        path: file.path().to_owned(),
+        missing,
+        misshapen,
+        unexpected,
+    })
+}

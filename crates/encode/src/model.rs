@@ -1,0 +1,382 @@
+//! A model on disk and in memory: recordings or texts in, vectors out.
+//!
+//! ```text
+//! card.json           architecture, front end, how texts are prepared, where the model comes from
+//! model.safetensors   tensors
+//! tokenizer.json      text to ids, where there is a text side
+//! ```
+//!
+//! A model with projections gives vectors of length 1; a tower that was imported alone gives its features as they are.
+//! Segments are computed one at a time, so that a recording's vector depends on nothing but the recording.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use burn::tensor::{Device, Tensor, TensorData};
+use hark_audio::{MelConfig, MelSpectrogram};
+
+use crate::card::{AudioCard, Card, Clip, TextCard};
+use crate::dual::{DualEncoder, Side, SideConfig};
+use crate::recordings::Segments;
+use crate::texts::{self, normalise, numbers};
+use crate::tokenize::Tokenizer;
+use crate::towers::{AudioConfig, AudioTower, MelBatch, TextTower, TokenBatch, Tower};
+use crate::weights::{Blank, Seeded, Source};
+use crate::{Error, Progress, store, workers};
+
+/// Files of a model folder.
+pub const CARD: &str = "card.json";
+/// See [`CARD`].
+pub const WEIGHTS: &str = "model.safetensors";
+/// See [`CARD`].
+pub const TOKENIZER: &str = "tokenizer.json";
+
+/// Whether a folder holds a model of this form.
+pub fn is_model(folder: &Path) -> bool {
+    folder.join(CARD).is_file()
+}
+
+/// Writes a model into an empty folder.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn save(folder: &Path, card: &Card, network: &DualEncoder, tokenizer: Option<&str>) -> Result<(), Error> {
+    store::save(network, &folder.join(WEIGHTS))?;
+    if let Some(tokenizer) = tokenizer {
+        fs_err::write(folder.join(TOKENIZER), tokenizer)?;
+    }
+    // Last: a folder without a card is no model.
+    let card = serde_json::to_string_pretty(card).map_err(|source| Error::Json {
+        path: folder.join(CARD),
+        source,
+    })?;
+    fs_err::write(folder.join(CARD), card + "\n")?;
+    Ok(())
+}
+
+/// Reads a folder's network: both sides, or only those that are asked for.
+fn load(folder: &Path, card: &Card, audio: bool, text: bool, device: &Device) -> Result<DualEncoder, Error> {
+    let audio = card.audio.as_ref().filter(|_| audio).map(|card| &card.side);
+    let text = card.text.as_ref().filter(|_| text).map(|card| &card.side);
+    let weights = folder.join(WEIGHTS);
+    if !weights.is_file() {
+        return Err(Error::MissingFile { path: weights });
+    }
+    let mut elsewhere = Vec::new();
+    if audio.is_none() && card.audio.is_some() {
+        elsewhere.push("audio.");
+    }
+    if text.is_none() && card.text.is_some() {
+        elsewhere.push("text.");
+    }
+    let blank = DualEncoder::build(audio, text, &Blank, device)?;
+    store::load(blank, &weights, &elsewhere)
+}
+
+/// Reads a folder's whole network, as a training starts from it.
+///
+/// # Errors
+/// If a file is missing, damaged, or does not fit the others.
+pub fn load_network(folder: &Path, card: &Card, device: &Device) -> Result<DualEncoder, Error> {
+    load(folder, card, true, true, device)
+}
+
+/// The text side of a model, loaded.
+#[derive(Debug)]
+pub struct TextEncoder {
+    side: Side<TextTower>,
+    card: TextCard,
+    tokenizer: Tokenizer,
+    threads: usize,
+}
+
+/// What [`TextEncoder::embed`] gives.
+#[derive(Debug)]
+pub struct TextVectors {
+    /// `[texts, dim]`, in the texts' order.
+    pub vectors: Vec<f32>,
+    /// Length of a row.
+    pub dim: usize,
+    /// How many texts were longer than the model reads.
+    pub cut: usize,
+}
+
+impl TextEncoder {
+    /// Loads the text side of a model folder, to run on `threads` threads.
+    ///
+    /// # Errors
+    /// [`Error::NoTower`], or if a file is missing, damaged, or does not fit the others.
+    pub fn open(folder: &Path, threads: usize) -> Result<Self, Error> {
+        let card = Card::read(&folder.join(CARD))?;
+        let network = load(folder, &card, false, true, &Device::flex())?;
+        let (Some(side), Some(card)) = (network.text, card.text) else {
+            return Err(Error::NoTower {
+                path: folder.to_owned(),
+                what: "text",
+            });
+        };
+        let [vocabulary, tokens] = side.tower.reach();
+        if card.max_tokens > tokens {
+            return Err(Error::Config {
+                path: folder.join(CARD),
+                what: format!(
+                    "texts of {} tokens for a tower that reads {tokens}",
+                    card.max_tokens
+                ),
+            });
+        }
+        let tokenizer = Tokenizer::open(&folder.join(TOKENIZER), card.max_tokens, vocabulary)?;
+        Ok(Self {
+            side,
+            card,
+            tokenizer,
+            threads: threads.max(1),
+        })
+    }
+
+    /// Length of a vector.
+    pub fn dim(&self) -> usize {
+        let width = || self.side.tower.width();
+        self.card.side.projection.last().copied().unwrap_or_else(width)
+    }
+
+    /// Vectors of all texts.
+    ///
+    /// # Errors
+    /// If the tokenizer or the model cannot take a text, or `progress` asks to stop.
+    pub fn embed(&self, texts: &[&str], progress: Progress<'_>) -> Result<TextVectors, Error> {
+        let dim = self.dim();
+        let prepared: Vec<String> = texts.iter().map(|text| self.card.prepare(text)).collect();
+        let prepared: Vec<&str> = prepared.iter().map(String::as_str).collect();
+        let mut result = TextVectors {
+            vectors: vec![0.0; texts.len() * dim],
+            dim,
+            cut: 0,
+        };
+        let mut done = 0;
+        let projected = !self.card.side.projection.is_empty();
+        let forward = |batch: &TokenBatch| {
+            let features = self.side.tower.forward(batch, None)?;
+            Ok(self.side.projection.forward(features))
+        };
+        texts::embed(&prepared, &self.tokenizer, self.threads, &forward, &mut |batch| {
+            result.cut += batch.cut;
+            done += batch.captions.len();
+            for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(dim)) {
+                let place = &mut result.vectors[nth * dim..][..dim];
+                place.copy_from_slice(vector);
+                if projected {
+                    normalise(place, texts[nth])?;
+                }
+            }
+            crate::go_on(progress, done, texts.len())
+        })?;
+        Ok(result)
+    }
+}
+
+/// The audio side of a model, loaded.
+pub struct AudioEncoder {
+    side: Side<AudioTower>,
+    card: AudioCard,
+    mel: MelSpectrogram,
+    threads: usize,
+}
+
+/// A recording's vector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClipVector {
+    /// The vector.
+    pub vector: Vec<f32>,
+    /// Length of the recording, or of what was read of it.
+    pub seconds: f64,
+    /// How many segments were averaged.
+    pub segments: usize,
+    /// What was wrong with the recording, if its sound could be read only in part.
+    pub damage: Option<String>,
+}
+
+impl AudioEncoder {
+    /// Loads the audio side of a model folder, to run on `threads` threads.
+    ///
+    /// # Errors
+    /// [`Error::NoTower`], or if a file is missing, damaged, or does not fit the others.
+    pub fn open(folder: &Path, threads: usize) -> Result<Self, Error> {
+        let card = Card::read(&folder.join(CARD))?;
+        let network = load(folder, &card, true, false, &Device::flex())?;
+        let (Some(side), Some(card)) = (network.audio, card.audio) else {
+            return Err(Error::NoTower {
+                path: folder.to_owned(),
+                what: "audio",
+            });
+        };
+        Self::new(side, card, threads).map_err(|error| match error {
+            Error::InputShape { expected, got, .. } => Error::Config {
+                path: folder.join(CARD),
+                what: format!(
+                    "the front end gives log-mels of shape {got:?}, the tower takes at most {expected:?}"
+                ),
+            },
+            other => other,
+        })
+    }
+
+    /// An audio side that is already in memory.
+    ///
+    /// # Errors
+    /// [`Error::Mel`] if the front end is impossible, [`Error::InputShape`] if its segments do not fit the tower.
+    pub fn new(side: Side<AudioTower>, card: AudioCard, threads: usize) -> Result<Self, Error> {
+        let mel = MelSpectrogram::new(card.front_end.clone())?;
+        let encoder = Self {
+            side,
+            card,
+            mel,
+            threads: threads.max(1),
+        };
+        let [mels, frames] = encoder.side.tower.reach();
+        let got = [
+            encoder.card.front_end.mels,
+            encoder.mel.frames(encoder.segment_samples()),
+        ];
+        if got[0] != mels || got[1] > frames {
+            return Err(Error::InputShape {
+                what: "log-mels",
+                expected: vec![mels, frames],
+                got: got.to_vec(),
+            });
+        }
+        Ok(encoder)
+    }
+
+    /// A tower of this configuration with random numbers in it, behind the front end of PaSST: for measuring time.
+    ///
+    /// # Errors
+    /// As [`AudioEncoder::new`].
+    pub fn untrained(network: AudioConfig, seed: u64, threads: usize) -> Result<Self, Error> {
+        let side = SideConfig {
+            network,
+            projection: Vec::new(),
+        };
+        let device = Device::flex();
+        let weights = Seeded(seed);
+        let source = Source::new(&weights, "", &device);
+        let card = AudioCard {
+            front_end: MelConfig::default(),
+            segment_seconds: 10.0,
+            clip: Clip::True,
+            side,
+        };
+        Self::new(Side::build(&card.side, &source, &source)?, card, threads)
+    }
+
+    /// Reads clips in another way than the card says.
+    #[must_use]
+    pub fn with_clip(mut self, clip: Option<Clip>) -> Self {
+        self.card.clip = clip.unwrap_or(self.card.clip);
+        self
+    }
+
+    /// Length of a vector.
+    pub fn dim(&self) -> usize {
+        let width = || self.side.tower.width();
+        self.card.side.projection.last().copied().unwrap_or_else(width)
+    }
+
+    /// Samples of a segment.
+    pub fn segment_samples(&self) -> usize {
+        (self.card.segment_seconds * f64::from(self.card.front_end.rate)).round() as usize
+    }
+
+    /// Sampling rate that the front end works at.
+    pub fn rate(&self) -> u32 {
+        self.card.front_end.rate
+    }
+
+    /// Vectors of recordings, handed to `deliver` by their number as they are done; an answer of `Break` ends the work.
+    /// What is wrong with a recording is delivered in its place, and the others go on.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] if `deliver` asked to stop, or if threads cannot be started.
+    pub fn embed_files(
+        &self,
+        paths: &[PathBuf],
+        deliver: &mut dyn FnMut(usize, Result<ClipVector, Error>) -> std::ops::ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let segments = Segments::new(paths, self.rate(), self.segment_samples(), self.card.clip);
+        crate::recordings::embed(
+            segments,
+            self.threads,
+            &|samples| self.segment_features(samples),
+            &|mean| self.project(mean),
+            deliver,
+        )
+    }
+
+    /// Features of one segment: of samples at [`AudioEncoder::rate`], padded with silence to a segment's length.
+    ///
+    /// # Errors
+    /// If there are more samples than a segment has, or they are not finite.
+    pub fn segment_features(&self, mut samples: Vec<f32>) -> Result<Vec<f32>, Error> {
+        let size = self.segment_samples();
+        if samples.len() > size {
+            return Err(Error::InputShape {
+                what: "samples of a segment",
+                expected: vec![size],
+                got: vec![samples.len()],
+            });
+        }
+        samples.resize(size, 0.0);
+        self.features(&self.log_mel(&samples)?)
+    }
+
+    /// The log-mel of samples at [`AudioEncoder::rate`].
+    ///
+    /// # Errors
+    /// If there are too few samples, or they are not finite.
+    pub fn log_mel(&self, samples: &[f32]) -> Result<MelBatch, Error> {
+        let mel = self.mel.compute(samples)?;
+        MelBatch::new(mel.values, mel.mels, mel.frames)
+    }
+
+    /// The tower's features of log-mels, `[segments, width]`.
+    ///
+    /// # Errors
+    /// If the log-mels do not fit the tower.
+    pub fn features(&self, batch: &MelBatch) -> Result<Vec<f32>, Error> {
+        Ok(numbers(self.side.tower.forward(batch, None)?))
+    }
+
+    /// Features of many batches, one batch a thread, in the batches' order.
+    ///
+    /// # Errors
+    /// As [`AudioEncoder::features`].
+    pub fn features_of_all(&self, batches: &[MelBatch]) -> Result<Vec<Vec<f32>>, Error> {
+        let next = AtomicUsize::new(0);
+        let mut all = vec![Vec::new(); batches.len()];
+        workers::run(
+            batches.len(),
+            self.threads,
+            &|| {
+                let nth = next.fetch_add(1, Ordering::Relaxed);
+                batches.get(nth).map(|batch| (nth, batch))
+            },
+            &|(nth, batch)| (nth, self.features(batch)),
+            &mut |(nth, features)| {
+                all[nth] = features?;
+                Ok(())
+            },
+        )?;
+        Ok(all)
+    }
+
+    /// The vector of a clip from the mean of its segments' features. `None` if it has no direction.
+    fn project(&self, mean: Vec<f32>) -> Option<Vec<f32>> {
+        if self.card.side.projection.is_empty() {
+            return mean.iter().all(|x| x.is_finite()).then_some(mean);
+        }
+        let width = mean.len();
+        let mean = Tensor::from_data(TensorData::new(mean, [1, width]), &Device::flex());
+        let mut vector = numbers(self.side.projection.forward(mean));
+        normalise(&mut vector, "").is_ok().then_some(vector)
+    }
+}

@@ -1,0 +1,50 @@
+//! A projection: linear layers with ReLU between them, from a tower's width to the width that both towers share.
+
+use burn::module::Module;
+use burn::nn::Linear;
+use burn::tensor::Tensor;
+use burn::tensor::activation::relu;
+
+use crate::Error;
+use crate::weights::{LinearStart, Source};
+
+/// The layers; none of them where a tower stands alone.
+#[derive(Module, Debug)]
+pub struct Projection {
+    layers: Vec<Linear>,
+}
+
+impl Projection {
+    /// Builds a projection from `input` to `widths`, one after the other, from tensors named as PyTorch names a sequence of
+    /// linear layers with an activation between each: `0`, `2`, `4`.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`], or as [`Source::numbers`].
+    pub fn build(input: usize, widths: &[usize], source: &Source<'_>) -> Result<Self, Error> {
+        if let Some(wrong) = widths.iter().find(|&&width| width == 0 || width > 1 << 20) {
+            return Err(Error::Sizes {
+                tower: "projection",
+                what: format!("a layer is {wrong} wide"),
+            });
+        }
+        let inputs = std::iter::once(&input).chain(widths);
+        let layers = inputs.zip(widths).enumerate().map(|(nth, (&input, &output))| {
+            let name = (2 * nth).to_string();
+            source.linear(&[&name], input, output, LinearStart::Plain)
+        });
+        Ok(Self {
+            layers: layers.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// `[items, input]` to `[items, output]`.
+    pub fn forward(&self, mut x: Tensor<2>) -> Tensor<2> {
+        for (nth, layer) in self.layers.iter().enumerate() {
+            if nth > 0 {
+                x = relu(x);
+            }
+            x = layer.forward(x);
+        }
+        x
+    }
+}

@@ -1,0 +1,171 @@
+//! A network's tensors by name: written to safetensors and read back, whatever the network is.
+//!
+//! A tensor's name is the path of fields that leads to it, `audio.tower.transformer.blocks.0.expand.weight`; which of the
+//! registered towers it is does not show in it. Layouts are ours: linear layers are `[input, output]`, and
+//! query, key and value are one. Reading fills a network that was built [blank](crate::weights::Blank): every tensor must be
+//! in the file with its shape, and everything in the file must be a tensor of the network.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Tensor, TensorData};
+use safetensors::{Dtype, View};
+
+use crate::Error;
+use crate::checkpoint::Checkpoint;
+use crate::texts::numbers;
+
+/// Key and value in the file's own header by which a file of this form is known.
+pub(crate) const FORMAT: (&str, &str) = ("format", "hark model 1");
+
+/// Goes through a network's parameters with their names.
+#[derive(Default)]
+struct Names {
+    path: Vec<String>,
+}
+
+impl Names {
+    fn enter(&mut self, name: &str, container: &str) {
+        if !container.starts_with("Enum:") {
+            self.path.push(name.to_owned());
+        }
+    }
+
+    fn exit(&mut self, container: &str) {
+        if !container.starts_with("Enum:") {
+            self.path.pop();
+        }
+    }
+
+    fn name(&self) -> String {
+        self.path.join(".")
+    }
+}
+
+/// A parameter of a network.
+pub struct Stored {
+    /// The path of fields that leads to it.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its numbers, read out when they are asked for.
+    pub numbers: Box<dyn Fn() -> Vec<f32>>,
+}
+
+/// All parameters of a network.
+pub fn parameters(module: &impl Module) -> Vec<Stored> {
+    struct Gather {
+        names: Names,
+        stored: Vec<Stored>,
+    }
+    impl ModuleVisitor for Gather {
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.names.enter(name, container);
+        }
+        fn exit_module(&mut self, _: &str, container: &str) {
+            self.names.exit(container);
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let tensor = param.val().inner();
+            self.stored.push(Stored {
+                name: self.names.name(),
+                shape: tensor.dims().to_vec(),
+                numbers: Box::new(move || numbers(tensor.clone())),
+            });
+        }
+    }
+    let mut gather = Gather {
+        names: Names::default(),
+        stored: Vec::new(),
+    };
+    module.visit(&mut gather);
+    gather.stored
+}
+
+// Bytes are made when they are written, one tensor at a time.
+impl View for &Stored {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        let numbers = (self.numbers)();
+        let mut bytes = Vec::with_capacity(numbers.len() * 4);
+        for number in numbers {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        Cow::Owned(bytes)
+    }
+    fn data_len(&self) -> usize {
+        self.shape.iter().product::<usize>() * 4
+    }
+}
+
+/// Writes all tensors of a network. The file is written in place: the caller sees to it that nobody reads it before.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn save(module: &impl Module, path: &Path) -> Result<(), Error> {
+    let stored = parameters(module);
+    let header = HashMap::from([(FORMAT.0.to_owned(), FORMAT.1.to_owned())]);
+    let views = stored.iter().map(|stored| (&stored.name, stored));
+    safetensors::serialize_to_file(views, Some(header), path).map_err(|e| match e {
+        safetensors::SafeTensorError::IoError(source) => Error::Io(std::io::Error::new(
+            source.kind(),
+            format!("{}: {source}", path.display()),
+        )),
+        other => Error::Damaged {
+            path: path.to_owned(),
+            what: other.to_string(),
+        },
+    })
+}
+
+/// Fills a network with the tensors of a file. Tensors whose names begin with one of `elsewhere` belong to a part that the
+/// network was built without.
+///
+/// # Errors
+/// If the file is damaged, has a tensor too few or too many, or one of another shape.
+pub fn load<M: Module>(module: M, path: &Path, elsewhere: &[&str]) -> Result<M, Error> {
+    struct Fill {
+        names: Names,
+        file: Checkpoint,
+        failed: Option<Error>,
+    }
+    impl ModuleMapper for Fill {
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.names.enter(name, container);
+        }
+        fn exit_module(&mut self, _: &str, container: &str) {
+            self.names.exit(container);
+        }
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            if self.failed.is_some() {
+                return param;
+            }
+            let (shape, device) = (param.val().dims(), param.val().device());
+            match self.file.take(&self.names.name(), &shape) {
+                Ok(numbers) => param.map(|_| Tensor::from_data(TensorData::new(numbers, shape), &device)),
+                Err(error) => {
+                    self.failed = Some(error);
+                    param
+                }
+            }
+        }
+    }
+    let mut fill = Fill {
+        names: Names::default(),
+        file: Checkpoint::open(path)?,
+        failed: None,
+    };
+    let module = module.map(&mut fill);
+    if let Some(error) = fill.failed {
+        return Err(error);
+    }
+    fill.file.finish(elsewhere)?;
+    Ok(module)
+}

@@ -1,0 +1,103 @@
+//! Many texts through a text network.
+//!
+//! Texts are sorted by their number of tokens, and a batch holds texts of one length: no padding is computed. What a
+//! text's vector is does not depend on what else is embedded, on the order or on the number of threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use burn::tensor::Tensor;
+
+use crate::tokenize::{Tokenizer, Tokens};
+use crate::towers::TokenBatch;
+use crate::{Error, workers};
+
+/// Tokens in a batch: enough for the matrix products to run at full speed, few enough for the cache.
+const BATCH_TOKENS: usize = 512;
+
+/// Vectors that have been computed.
+#[derive(Debug)]
+pub struct Batch {
+    /// Which of the texts these are.
+    pub captions: Vec<usize>,
+    /// Their vectors, one after the other.
+    pub vectors: Vec<f32>,
+    /// How many of the texts were longer than the model reads.
+    pub cut: usize,
+}
+
+/// Computes vectors batch by batch and hands each batch to `deliver` on the calling thread; an error from it ends the
+/// work. Longest texts come first, so that memory peaks at the beginning and not at the end.
+pub(crate) fn embed(
+    texts: &[&str],
+    tokenizer: &Tokenizer,
+    threads: usize,
+    forward: &(dyn Fn(&TokenBatch) -> Result<Tensor<2>, Error> + Sync),
+    deliver: &mut dyn FnMut(Batch) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let tokens = tokenizer.encode(texts)?;
+    let plan = plan(&tokens);
+    if plan.is_empty() {
+        return Ok(());
+    }
+    let next = AtomicUsize::new(0);
+    workers::run(
+        plan.len(),
+        threads,
+        &|| plan.get(next.fetch_add(1, Ordering::Relaxed)),
+        &|captions| {
+            let batch = TokenBatch::new(captions.iter().map(|&caption| tokens[caption].ids.as_slice()))?;
+            Ok(Batch {
+                vectors: numbers(forward(&batch)?),
+                cut: captions.iter().filter(|&&caption| tokens[caption].cut).count(),
+                captions: captions.clone(),
+            })
+        },
+        &mut |batch: Result<Batch, Error>| deliver(batch?),
+    )
+}
+
+/// Batches of texts of equal length, longest first.
+fn plan(tokens: &[Tokens]) -> Vec<Vec<usize>> {
+    let length = |caption: usize| tokens[caption].ids.len();
+    let mut order: Vec<usize> = (0..tokens.len()).collect();
+    order.sort_by_key(|&caption| (std::cmp::Reverse(length(caption)), caption));
+    let mut plan: Vec<Vec<usize>> = Vec::new();
+    for caption in order {
+        match plan.last_mut() {
+            Some(batch)
+                if length(batch[0]) == length(caption)
+                    && (batch.len() + 1) * length(caption) <= BATCH_TOKENS =>
+            {
+                batch.push(caption);
+            }
+            _ => plan.push(vec![caption]),
+        }
+    }
+    plan
+}
+
+/// A tensor's numbers, row after row.
+pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    match tensor.into_data().try_into_vec::<f32>() {
+        Ok(numbers) => numbers,
+        Err(_) => unreachable!("networks compute in f32"),
+    }
+}
+
+/// Divides a vector by its L2 norm, in 64 bits inside. `of` says whose vector it is, for the error.
+pub(crate) fn normalise(vector: &mut [f32], of: &str) -> Result<(), Error> {
+    let norm = vector
+        .iter()
+        .map(|x| f64::from(*x) * f64::from(*x))
+        .sum::<f64>()
+        .sqrt();
+    if !(norm.is_finite() && norm > 0.0) {
+        return Err(Error::NoDirection {
+            of: of.chars().take(60).collect(),
+        });
+    }
+    for x in vector {
+        *x = (f64::from(*x) / norm) as f32;
+    }
+    Ok(())
+}

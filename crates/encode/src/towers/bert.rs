@@ -1,0 +1,297 @@
+//! BERT and its kin: token ids to one vector a text. BERT, RoBERTa and MPNet differ in names, in how positions are
+//! counted and in MPNet's relative positions; around that they share the [transformer](crate::transformer).
+//!
+//! In: token ids `[batch, tokens]`, padded or not. Out: `[batch, width]`, the first token's features or the mean over
+//! the text's own tokens. Padding changes nothing: padded tokens get no attention and count in no mean.
+
+use burn::module::{Module, Param};
+use burn::nn::LayerNorm;
+use burn::tensor::{Int, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+use super::{TokenBatch, positions};
+use crate::Error;
+use crate::dropout::{Dropout, Site, Training};
+use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Transformer};
+use crate::weights::{Source, Start, parameter};
+
+/// The model family, by the name that its configuration gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    /// BERT: learned positions, token types.
+    Bert,
+    /// MPNet: learned positions behind a padding offset, and relative positions added to the attention scores.
+    Mpnet,
+    /// RoBERTa: learned positions behind a padding offset.
+    Roberta,
+}
+
+/// How the vectors of a text's tokens become one vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// Their mean.
+    Mean,
+    /// The first token's.
+    First,
+}
+
+/// The sizes of a network of the BERT family.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct BertConfig {
+    /// Which of the families.
+    pub family: Family,
+    /// Tokens that have a vector.
+    pub vocabulary: usize,
+    /// Rows of the position table; RoBERTa and MPNet use none of the first two.
+    pub positions: usize,
+    /// Of a token's features.
+    pub width: usize,
+    /// Of the feed-forward parts' inside.
+    pub hidden: usize,
+    /// Blocks.
+    pub layers: usize,
+    /// Of the attention.
+    pub heads: usize,
+    /// Of the norms.
+    pub epsilon: f64,
+    /// Rows of the token type table; MPNet has none.
+    pub types: usize,
+    /// Buckets of MPNet's relative positions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<usize>,
+    /// How token vectors become one.
+    pub pooling: Pooling,
+    /// Dropout of embeddings and block outputs in training.
+    #[serde(default)]
+    pub dropout: f32,
+    /// Dropout of the attention's weights in training.
+    #[serde(default)]
+    pub attention_dropout: f32,
+}
+
+impl BertConfig {
+    /// How many tokens a text may have.
+    pub fn max_tokens(&self) -> usize {
+        match self.family {
+            Family::Bert => self.positions,
+            Family::Mpnet | Family::Roberta => self.positions.saturating_sub(positions::POSITION_OFFSET),
+        }
+    }
+
+    /// That a network of these sizes can be built.
+    ///
+    /// # Errors
+    /// What is wrong with which size.
+    pub fn check(&self) -> Result<(), String> {
+        let sizes = [
+            ("vocabulary", self.vocabulary),
+            ("positions", self.positions),
+            ("width", self.width),
+            ("hidden", self.hidden),
+            ("layers", self.layers),
+            ("heads", self.heads),
+        ];
+        for (name, size) in sizes {
+            // Far above any model that exists, and small enough that products of two fit a machine word.
+            if size == 0 || size > 1 << 24 {
+                return Err(format!("{name} is {size}"));
+            }
+        }
+        if self.types > 1 << 24 {
+            return Err(format!("types is {}", self.types));
+        }
+        if !self.width.is_multiple_of(self.heads) {
+            return Err(format!(
+                "width {} does not divide into {} heads",
+                self.width, self.heads
+            ));
+        }
+        if self.family == Family::Mpnet
+            && !self
+                .buckets
+                .is_some_and(|n| n.is_multiple_of(4) && (4..=1 << 16).contains(&n))
+        {
+            return Err(format!(
+                "buckets of relative positions are {:?}, not a multiple of 4",
+                self.buckets
+            ));
+        }
+        if !(self.epsilon > 0.0 && self.epsilon < 1.0) {
+            return Err(format!("epsilon is {}", self.epsilon));
+        }
+        for (name, rate) in [
+            ("dropout", self.dropout),
+            ("attention-dropout", self.attention_dropout),
+        ] {
+            if !(0.0..1.0).contains(&rate) {
+                return Err(format!("{name} is {rate}, not from 0 up to 1"));
+            }
+        }
+        if self.max_tokens() < 3 {
+            return Err(format!(
+                "positions for {} tokens leave no room between the special tokens",
+                self.max_tokens()
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The network.
+#[derive(Module, Debug)]
+pub struct Bert {
+    /// `[vocabulary, width]`.
+    tokens: Param<Tensor<2>>,
+    /// `[positions, width]`.
+    positions: Param<Tensor<2>>,
+    /// `[types, width]`; the tokens of a single text are all of type 0.
+    types: Option<Param<Tensor<2>>>,
+    norm: LayerNorm,
+    /// `[buckets, heads]`.
+    relative: Option<Param<Tensor<2>>>,
+    transformer: Transformer,
+    #[module(skip)]
+    config: BertConfig,
+}
+
+const BERT: BlockNames = BlockNames {
+    query_key_value: &[
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+    ],
+    attention_output: "attention.output.dense",
+    attention_norm: "attention.output.LayerNorm",
+    expand: "intermediate.dense",
+    contract: "output.dense",
+    feed_norm: "output.LayerNorm",
+};
+
+const MPNET: BlockNames = BlockNames {
+    query_key_value: &["attention.attn.q", "attention.attn.k", "attention.attn.v"],
+    attention_output: "attention.attn.o",
+    attention_norm: "attention.LayerNorm",
+    ..BERT
+};
+
+impl Bert {
+    /// Builds the network from tensors of Hugging Face's names.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`], or as [`Source::numbers`].
+    pub fn build(config: &BertConfig, source: &Source<'_>) -> Result<Self, Error> {
+        config.check().map_err(|what| Error::Sizes {
+            tower: "text transformer",
+            what,
+        })?;
+        let width = config.width;
+        let embeddings = source.at("embeddings");
+        let table = |name: &str, rows: usize| {
+            embeddings.parameter(&format!("{name}.weight"), [rows, width], Start::Normal(0.02))
+        };
+        let names = match config.family {
+            Family::Bert | Family::Roberta => &BERT,
+            Family::Mpnet => &MPNET,
+        };
+        let sizes = BlockSizes {
+            width,
+            hidden: config.hidden,
+            heads: config.heads,
+            epsilon: config.epsilon,
+        };
+        let encoder = source.at("encoder");
+        let block =
+            |nth: usize| Block::build(&encoder.at(&format!("layer.{nth}")), names, Norms::After, sizes);
+        let relative = match (config.family, config.buckets) {
+            (Family::Mpnet, Some(buckets)) => {
+                let shape = [buckets, config.heads];
+                let numbers =
+                    encoder.numbers("relative_attention_bias.weight", &shape, Start::Normal(0.02))?;
+                Some(parameter(numbers, shape, source.device()))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            tokens: table("word_embeddings", config.vocabulary)?,
+            positions: table("position_embeddings", config.positions)?,
+            types: match config.family {
+                Family::Mpnet => None,
+                _ => Some(table("token_type_embeddings", config.types)?),
+            },
+            norm: embeddings.layer_norm("LayerNorm", width, config.epsilon)?,
+            relative,
+            transformer: Transformer {
+                blocks: (0..config.layers).map(block).collect::<Result<_, _>>()?,
+            },
+            config: config.clone(),
+        })
+    }
+
+    /// The network's sizes.
+    pub fn config(&self) -> &BertConfig {
+        &self.config
+    }
+
+    /// Vectors `[batch, width]` of texts.
+    ///
+    /// # Errors
+    /// [`Error::InputShape`] if a text has more tokens than there are positions.
+    pub fn forward(&self, batch: &TokenBatch, training: Option<&Training>) -> Result<Tensor<2>, Error> {
+        let (texts, tokens, width) = (batch.len(), batch.tokens(), self.config.width);
+        if tokens > self.config.max_tokens() {
+            return Err(Error::InputShape {
+                what: "token ids",
+                expected: vec![texts, self.config.max_tokens()],
+                got: vec![texts, tokens],
+            });
+        }
+        let table = self.tokens.val();
+        let device = table.device();
+        let ids = batch.ids();
+        let places: Vec<i32> = match self.config.family {
+            Family::Bert => (0..texts).flat_map(|_| 0..tokens as i32).collect(),
+            Family::Mpnet | Family::Roberta => {
+                ids.chunks_exact(tokens).flat_map(positions::positions).collect()
+            }
+        };
+        let rows =
+            |ids: Vec<i32>| Tensor::<1, Int>::from_data(TensorData::new(ids, [texts * tokens]), &device);
+        let mut summed = table.select(0, rows(ids.to_vec())) + self.positions.val().select(0, rows(places));
+        if let Some(types) = &self.types {
+            summed = summed + types.val().narrow(0, 0, 1);
+        }
+        let x = self.norm.forward(summed.reshape([texts, tokens, width]));
+        let dropout = training.map(|training| Dropout {
+            training,
+            hidden: self.config.dropout,
+            attention: self.config.attention_dropout,
+        });
+        let x = match &dropout {
+            Some(dropout) => dropout.hidden(x, 0, Site::Embeddings),
+            None => x,
+        };
+        let relative = self.relative.as_ref().map(|table| {
+            let [count, heads] = table.val().dims();
+            let buckets = positions::buckets(tokens, count);
+            let buckets = Tensor::<1, Int>::from_data(TensorData::new(buckets, [tokens * tokens]), &device);
+            let bias = table.val().select(0, buckets).reshape([1, tokens, tokens, heads]);
+            bias.permute([0, 3, 1, 2])
+        });
+        let padding = batch.padding_bias(&device);
+        let bias = match (relative, padding) {
+            (Some(relative), Some(padding)) => Some(relative + padding),
+            (relative, padding) => relative.or(padding),
+        };
+        let x = self.transformer.forward(x, bias.as_ref(), dropout.as_ref());
+        Ok(match self.config.pooling {
+            Pooling::First => x.narrow(1, 0, 1).reshape([texts, width]),
+            Pooling::Mean => match batch.shares(&device) {
+                None => x.mean_dim(1).reshape([texts, width]),
+                Some(shares) => (x * shares).sum_dim(1).reshape([texts, width]),
+            },
+        })
+    }
+}

@@ -1,0 +1,266 @@
+//! Towers: what turns log-mels or tokens into one vector each, and the registry of those that there are.
+//!
+//! A tower is a module that implements [`Tower`]: what its configuration is, how it is built from tensors, what it
+//! computes. A new one is a file beside these and one line in the registry at the end of this file; cards, checkpoints,
+//! embedding and training then know it by its name.
+
+pub mod bert;
+#[cfg(test)]
+mod golden;
+pub mod passt;
+pub(crate) mod positions;
+pub mod roberta;
+pub mod sentence;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::dropout::Training;
+use crate::weights::Source;
+
+/// A network from an input to one vector for each of its items.
+pub trait Tower: Module {
+    /// Its sizes, as a model's card has them.
+    type Config;
+    /// [`MelBatch`] or [`TokenBatch`].
+    type Input;
+
+    /// Builds the network from tensors of the reference's names.
+    ///
+    /// # Errors
+    /// [`Error::Sizes`] if the configuration is impossible; what the source says if a tensor is missing or misshapen.
+    fn build(config: &Self::Config, source: &Source<'_>) -> Result<Self, Error>;
+
+    /// Length of the vectors.
+    fn width(&self) -> usize;
+
+    /// What an input can be at most: `[mel bands, frames]` of a segment, or `[vocabulary, tokens]` of a text.
+    fn reach(&self) -> [usize; 2];
+
+    /// Vectors `[items, width]`.
+    ///
+    /// # Errors
+    /// [`Error::InputShape`] if the input is larger than the network, with both shapes.
+    fn forward(&self, input: &Self::Input, training: Option<&Training>) -> Result<Tensor<2>, Error>;
+}
+
+/// Log-mels of segments of one length, `[segments, mels, frames]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MelBatch {
+    mels: usize,
+    frames: usize,
+    values: Vec<f32>,
+}
+
+impl MelBatch {
+    /// Segments one after the other, each `[mels, frames]`.
+    ///
+    /// # Errors
+    /// [`Error::InputShape`] if the values are not a whole number of segments, at least one.
+    pub fn new(values: Vec<f32>, mels: usize, frames: usize) -> Result<Self, Error> {
+        let size = mels.saturating_mul(frames);
+        if size == 0 || values.is_empty() || !values.len().is_multiple_of(size) {
+            return Err(Error::InputShape {
+                what: "log-mels",
+                expected: vec![values.len().div_ceil(size.max(1)), mels, frames],
+                got: vec![values.len()],
+            });
+        }
+        Ok(Self { mels, frames, values })
+    }
+
+    /// Number of segments, at least 1.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.values.len() / (self.mels * self.frames)
+    }
+
+    /// Mel bands.
+    pub fn mels(&self) -> usize {
+        self.mels
+    }
+
+    /// Frames of each segment.
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// One segment, `[mels, frames]`.
+    pub fn segment(&self, nth: usize) -> &[f32] {
+        let size = self.mels * self.frames;
+        &self.values[nth * size..][..size]
+    }
+}
+
+/// Token ids of texts, `[texts, tokens]`, shorter ones padded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenBatch {
+    ids: Vec<i32>,
+    tokens: usize,
+    /// Own tokens of each text.
+    lengths: Vec<usize>,
+}
+
+impl TokenBatch {
+    /// Texts of any lengths, padded to the longest.
+    ///
+    /// # Errors
+    /// [`Error::InputShape`] if there is no text or one of them has no tokens.
+    pub fn new<'a>(texts: impl IntoIterator<Item = &'a [u32]>) -> Result<Self, Error> {
+        let texts: Vec<&[u32]> = texts.into_iter().collect();
+        let tokens = texts.iter().map(|ids| ids.len()).max().unwrap_or(0);
+        Self::padded_to(&texts, tokens)
+    }
+
+    /// Texts padded to a given number of tokens.
+    ///
+    /// # Errors
+    /// As [`TokenBatch::new`], and if a text is longer.
+    pub fn padded_to(texts: &[&[u32]], tokens: usize) -> Result<Self, Error> {
+        let mut ids = Vec::with_capacity(texts.len() * tokens);
+        for text in texts {
+            if text.is_empty() || text.len() > tokens {
+                return Err(Error::InputShape {
+                    what: "token ids",
+                    expected: vec![texts.len(), tokens],
+                    got: vec![1, text.len()],
+                });
+            }
+            ids.extend(text.iter().map(|&id| id as i32));
+            ids.extend(std::iter::repeat_n(positions::PADDING, tokens - text.len()));
+        }
+        if ids.is_empty() {
+            return Err(Error::InputShape {
+                what: "token ids",
+                expected: vec![1, 1],
+                got: vec![texts.len(), tokens],
+            });
+        }
+        let lengths = texts.iter().map(|ids| ids.len()).collect();
+        Ok(Self { ids, tokens, lengths })
+    }
+
+    /// Number of texts, at least 1.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Tokens of each text, padding included.
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// All ids, text after text.
+    pub fn ids(&self) -> &[i32] {
+        &self.ids
+    }
+
+    fn is_padded(&self) -> bool {
+        self.lengths.iter().any(|&length| length < self.tokens)
+    }
+
+    /// One number for each token, by whether it is the text's own; `None` where all are.
+    fn per_token(&self, own: impl Fn(usize) -> f32, padding: f32) -> Option<Vec<f32>> {
+        self.is_padded().then(|| {
+            let row = |&length: &usize| {
+                let own = own(length);
+                (0..self.tokens).map(move |token| if token < length { own } else { padding })
+            };
+            self.lengths.iter().flat_map(row).collect()
+        })
+    }
+
+    /// Added to attention scores, `[texts, 1, 1, tokens]`: nothing for a text's own tokens, and for padding so much that
+    /// its weight is zero.
+    pub(crate) fn padding_bias(&self, device: &Device) -> Option<Tensor<4>> {
+        let numbers = self.per_token(|_| 0.0, -1e30)?;
+        Some(Tensor::from_data(
+            TensorData::new(numbers, [self.len(), 1, 1, self.tokens]),
+            device,
+        ))
+    }
+
+    /// The share of each token in the mean over a text's own tokens, `[texts, tokens, 1]`.
+    pub(crate) fn shares(&self, device: &Device) -> Option<Tensor<3>> {
+        let numbers = self.per_token(|length| 1.0 / length as f32, 0.0)?;
+        Some(Tensor::from_data(
+            TensorData::new(numbers, [self.len(), self.tokens, 1]),
+            device,
+        ))
+    }
+}
+
+/// Makes the enums over all towers of one kind, so that the list of them stands in one place.
+macro_rules! registry {
+    ($(#[$doc:meta])* $tower:ident, $(#[$config_doc:meta])* $config:ident, $input:ty { $($variant:ident($module:ty),)+ }) => {
+        $(#[$doc])*
+        #[derive(Module, Debug)]
+        pub enum $tower {
+            $(
+                #[doc = concat!("See [`", stringify!($module), "`].")]
+                $variant($module),
+            )+
+        }
+
+        $(#[$config_doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "tower", rename_all = "kebab-case")]
+        pub enum $config {
+            $(
+                #[doc = concat!("Of a [`", stringify!($module), "`].")]
+                $variant(<$module as Tower>::Config),
+            )+
+        }
+
+        impl Tower for $tower {
+            type Config = $config;
+            type Input = $input;
+
+            fn build(config: &$config, source: &Source<'_>) -> Result<Self, Error> {
+                match config {
+                    $($config::$variant(config) => Ok(Self::$variant(<$module>::build(config, source)?)),)+
+                }
+            }
+
+            fn width(&self) -> usize {
+                match self {
+                    $(Self::$variant(tower) => Tower::width(tower),)+
+                }
+            }
+
+            fn reach(&self) -> [usize; 2] {
+                match self {
+                    $(Self::$variant(tower) => Tower::reach(tower),)+
+                }
+            }
+
+            fn forward(&self, input: &$input, training: Option<&Training>) -> Result<Tensor<2>, Error> {
+                match self {
+                    $(Self::$variant(tower) => Tower::forward(tower, input, training),)+
+                }
+            }
+        }
+    };
+}
+
+registry! {
+    /// Every audio tower.
+    AudioTower,
+    /// The configuration of an audio tower, with its name.
+    AudioConfig, MelBatch {
+        Passt(passt::Passt),
+    }
+}
+
+registry! {
+    /// Every text tower.
+    TextTower,
+    /// The configuration of a text tower, with its name.
+    TextConfig, TokenBatch {
+        Roberta(roberta::Roberta),
+        Sentence(sentence::Sentence),
+    }
+}

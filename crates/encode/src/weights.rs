@@ -1,0 +1,229 @@
+//! Where a network's numbers come from: a checkpoint, a seed, or nowhere yet.
+//!
+//! A network is built by asking a [`Source`] for its tensors by name and shape. The same code so reads a checkpoint,
+//! starts a training from a seed, and makes the empty network that a checkpoint of our own is read into.
+
+use burn::module::Param;
+use burn::nn::{LayerNorm, LayerNormConfig, Linear};
+use burn::tensor::{Device, Tensor, TensorData};
+
+use crate::Error;
+use crate::random::{Random, key, mix};
+
+/// What a tensor holds where no checkpoint says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Start {
+    /// Zeros.
+    Zeros,
+    /// Ones.
+    Ones,
+    /// Normal, of this standard deviation, around zero.
+    Normal(f32),
+    /// Uniform, from minus to plus this number.
+    Uniform(f32),
+}
+
+/// A giver of tensors.
+pub trait Weights {
+    /// The tensor's numbers, row-major.
+    ///
+    /// # Errors
+    /// If there is no such tensor, or it has another shape.
+    fn numbers(&self, name: &str, shape: &[usize], start: Start) -> Result<Vec<f32>, Error>;
+}
+
+/// Zeros for every tensor: the form of a network without its content.
+#[derive(Debug, Clone, Copy)]
+pub struct Blank;
+
+impl Weights for Blank {
+    fn numbers(&self, _: &str, shape: &[usize], _: Start) -> Result<Vec<f32>, Error> {
+        Ok(vec![0.0; shape.iter().product()])
+    }
+}
+
+/// Random numbers from a seed. What a tensor gets depends on the seed and on its name, not on the order of asking.
+#[derive(Debug, Clone, Copy)]
+pub struct Seeded(pub u64);
+
+impl Weights for Seeded {
+    fn numbers(&self, name: &str, shape: &[usize], start: Start) -> Result<Vec<f32>, Error> {
+        let count = shape.iter().product();
+        let name = name
+            .bytes()
+            .fold(name.len() as u64, |hash, byte| mix(hash ^ u64::from(byte)));
+        let mut random = Random::new(key(&[self.0, name]));
+        Ok(match start {
+            Start::Zeros => vec![0.0; count],
+            Start::Ones => vec![1.0; count],
+            Start::Normal(deviation) => (0..count).map(|_| random.normal() as f32 * deviation).collect(),
+            Start::Uniform(bound) => (0..count).map(|_| random.signed() as f32 * bound).collect(),
+        })
+    }
+}
+
+/// A place in a giver of tensors: all names are looked up behind a prefix.
+#[derive(Clone)]
+pub struct Source<'a> {
+    weights: &'a dyn Weights,
+    prefix: String,
+    device: &'a Device,
+}
+
+impl<'a> Source<'a> {
+    /// The tensors whose names begin with `prefix` (which ends with its own dot, or is empty).
+    pub fn new(weights: &'a dyn Weights, prefix: &str, device: &'a Device) -> Self {
+        Self {
+            weights,
+            prefix: prefix.to_owned(),
+            device,
+        }
+    }
+
+    /// The tensors of a part, `PREFIX PART . NAME`.
+    #[must_use]
+    pub fn at(&self, part: &str) -> Self {
+        Self {
+            prefix: format!("{}{part}.", self.prefix),
+            ..self.clone()
+        }
+    }
+
+    /// The device that tensors are put on.
+    pub fn device(&self) -> &'a Device {
+        self.device
+    }
+
+    /// A tensor's numbers.
+    ///
+    /// # Errors
+    /// As [`Weights::numbers`].
+    pub fn numbers(&self, name: &str, shape: &[usize], start: Start) -> Result<Vec<f32>, Error> {
+        self.weights
+            .numbers(&format!("{}{name}", self.prefix), shape, start)
+    }
+
+    /// A tensor as a parameter.
+    ///
+    /// # Errors
+    /// As [`Weights::numbers`].
+    pub fn parameter<const D: usize>(
+        &self,
+        name: &str,
+        shape: [usize; D],
+        start: Start,
+    ) -> Result<Param<Tensor<D>>, Error> {
+        Ok(parameter(self.numbers(name, &shape, start)?, shape, self.device))
+    }
+
+    /// `NAME.weight` (`[output, input]`, as PyTorch stores it) and `NAME.bias` of one or more linear layers with the same
+    /// input, stacked along the output: three projections become one matrix product.
+    ///
+    /// # Errors
+    /// As [`Weights::numbers`].
+    pub fn linear(
+        &self,
+        names: &[&str],
+        input: usize,
+        output: usize,
+        start: LinearStart,
+    ) -> Result<Linear, Error> {
+        let (weight_start, bias_start) = start.of(input);
+        let mut rows = Vec::new();
+        let mut bias = Vec::new();
+        for name in names {
+            let part = self.numbers(&format!("{name}.weight"), &[output, input], weight_start)?;
+            if rows.is_empty() {
+                rows = part;
+            } else {
+                rows.extend(part);
+            }
+            bias.extend(self.numbers(&format!("{name}.bias"), &[output], bias_start)?);
+        }
+        Ok(linear_of_rows(&rows, bias, input, self.device))
+    }
+
+    /// `NAME.weight` and `NAME.bias` of a layer norm.
+    ///
+    /// # Errors
+    /// As [`Weights::numbers`].
+    pub fn layer_norm(&self, name: &str, width: usize, epsilon: f64) -> Result<LayerNorm, Error> {
+        let mut norm = LayerNormConfig::new(width)
+            .with_epsilon(epsilon)
+            .init(self.device);
+        norm.gamma = self.parameter(&format!("{name}.weight"), [width], Start::Ones)?;
+        norm.beta = Some(self.parameter(&format!("{name}.bias"), [width], Start::Zeros)?);
+        Ok(norm)
+    }
+}
+
+/// How linear layers begin where no checkpoint says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LinearStart {
+    /// As in BERT and in PaSST: weights normal with deviation 0.02, biases zero.
+    Transformer,
+    /// As PyTorch's `Linear`: weights and biases uniform within ±1/√input.
+    Plain,
+}
+
+impl LinearStart {
+    fn of(self, input: usize) -> (Start, Start) {
+        match self {
+            Self::Transformer => (Start::Normal(0.02), Start::Zeros),
+            Self::Plain => {
+                let bound = 1.0 / (input as f32).sqrt();
+                (Start::Uniform(bound), Start::Uniform(bound))
+            }
+        }
+    }
+}
+
+/// Numbers as a parameter of this shape.
+pub(crate) fn parameter<const D: usize>(
+    numbers: Vec<f32>,
+    shape: [usize; D],
+    device: &Device,
+) -> Param<Tensor<D>> {
+    Param::from_tensor(Tensor::from_data(TensorData::new(numbers, shape), device))
+}
+
+/// A linear layer from its weights `[outputs, input]`, as PyTorch stores them.
+pub(crate) fn linear_of_rows(rows: &[f32], bias: Vec<f32>, input: usize, device: &Device) -> Linear {
+    let outputs = bias.len();
+    Linear {
+        // Stored as [input, output]: the layout that the matrix product reads along its rows.
+        weight: parameter(transposed(rows, input), [input, outputs], device),
+        bias: Some(parameter(bias, [outputs], device)),
+    }
+}
+
+/// `[rows, columns]` to `[columns, rows]`.
+pub(crate) fn transposed(numbers: &[f32], columns: usize) -> Vec<f32> {
+    let rows = numbers.len() / columns.max(1);
+    let mut turned = vec![0.0; numbers.len()];
+    for (r, row) in numbers.chunks_exact(columns.max(1)).enumerate() {
+        for (c, &value) in row.iter().enumerate() {
+            turned[c * rows + r] = value;
+        }
+    }
+    turned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeded_tensors_depend_on_seed_and_name_alone() {
+        let ask = |seed, name| Seeded(seed).numbers(name, &[4, 3], Start::Normal(0.5)).unwrap();
+        assert_eq!(ask(1, "a"), ask(1, "a"));
+        assert_ne!(ask(1, "a"), ask(2, "a"));
+        assert_ne!(ask(1, "a"), ask(1, "b"));
+    }
+
+    #[test]
+    fn transposing_moves_rows_to_columns() {
+        let turned = transposed(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3);
+        assert_eq!(turned, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    }
+}
