@@ -268,7 +268,9 @@ def run(hark, home, *words):
 def compare(folder, scratch, hark, threads):
     """Imports the three files, embeds all inputs and prints the differences; true if all are small."""
     home = scratch / "home"
-    run(hark, home, "models", "import", folder / "authors.pt", "--name", "pair", "--tokenizer", folder / "tokenizer")
+    # Clips of 10 s, as the authors have them for AudioCaps; the layout's default is Clotho's 30 s.
+    run(hark, home, "models", "import", folder / "authors.pt", "--name", "pair", "--tokenizer", folder / "tokenizer",
+        "--clip", SECONDS)
     run(hark, home, "models", "import", folder / "passt.pt", "--name", "passt")
     run(hark, home, "models", "import", folder / "hf-roberta", "--name", "roberta")
     clips = clip_paths(folder)

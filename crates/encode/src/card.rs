@@ -62,7 +62,8 @@ pub struct AudioCard {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "length")]
 pub enum Clip {
-    /// Those that hold some of its sound; the last one is padded with silence.
+    /// Those that hold some of its sound. The last one is padded with silence; one that holds less than a twentieth of a
+    /// segment does not count beside others, as decoders leave clips of 10.03 s where 10 were meant.
     True,
     /// Those of a fixed length: shorter clips are padded with silence, which counts, and longer ones cropped.
     Padded {
@@ -99,14 +100,15 @@ pub struct TextCard {
 impl TextCard {
     /// The text as the tokenizer sees it.
     pub fn prepare(&self, text: &str) -> String {
-        let mut text = text.trim().to_owned();
+        let mut text = text.to_owned();
         if self.strip_punctuation {
             text.retain(|letter| !letter.is_ascii_punctuation());
         }
         if self.lower_case {
             text = text.to_lowercase();
         }
-        text
+        // Last: a full stop that stood alone leaves a blank, which would be a token.
+        text.trim().to_owned()
     }
 }
 
@@ -149,7 +151,8 @@ impl Card {
         Ok(card)
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// That the card says nothing impossible.
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.audio.is_none() && self.text.is_none() {
             return Err("neither an audio nor a text side".to_owned());
         }

@@ -48,7 +48,9 @@ impl Checkpoint {
     /// [`Error::Unsupported`] for a file of PyTorch that holds no state dict.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let content = if is_torch(path)? {
-            Content::Torch(Box::new(TorchFile::open(path)?))
+            let file = TorchFile::open(path)?;
+            check_extent(&file)?;
+            Content::Torch(Box::new(file))
         } else {
             Content::Safetensors(Safetensors::open(path)?)
         };
@@ -101,6 +103,14 @@ impl Checkpoint {
     /// Whether the file has a tensor of this name.
     pub fn contains(&self, name: &str) -> bool {
         self.shapes.contains_key(name)
+    }
+
+    /// What a safetensors file says of itself under a key.
+    pub fn header(&self, key: &str) -> Option<&str> {
+        match &self.content {
+            Content::Safetensors(file) => file.metadata.metadata().as_ref()?.get(key).map(String::as_str),
+            Content::Torch(_) => None,
+        }
     }
 
     /// The number of parameters: elements of floating-point tensors.
@@ -189,12 +199,40 @@ impl Checkpoint {
     }
 }
 
-/// Whether a file is one of PyTorch, by how it begins: a zip archive, or the pickle of the older form.
+/// That a file of PyTorch does not claim far more numbers than it holds. Tensors may share what is stored, as tied weights
+/// do, and one may even repeat a single number over and over; a model does not live of that.
+fn check_extent(file: &TorchFile) -> Result<(), Error> {
+    const SHARED: u64 = 4;
+    const SLACK: u64 = 1 << 24;
+    let length = fs_err::metadata(file.path())?.len();
+    let claimed = file
+        .tensors()
+        .values()
+        .map(|info| (info.elements() as u64).saturating_mul(info.dtype.size()))
+        .fold(0_u64, u64::saturating_add);
+    if claimed > length.saturating_mul(SHARED).saturating_add(SLACK) {
+        return Err(Error::DamagedTorch {
+            path: file.path().to_owned(),
+            what: format!("its tensors have {claimed} bytes, and the file only {length}"),
+        });
+    }
+    Ok(())
+}
+
+/// Whether a file is one of PyTorch, by how it begins (a zip archive, or the pickle of the older form) or by its name. A
+/// safetensors file begins with the length of its header, and then a brace.
 fn is_torch(path: &Path) -> Result<bool, Error> {
     let mut start = Vec::new();
-    File::open(path)?.take(4).read_to_end(&mut start)?;
-    // A safetensors file begins with the length of its header, which is no such number.
-    Ok(start.starts_with(b"PK\x03\x04") || start.starts_with(b"\x80\x02\x8a"))
+    File::open(path)?.take(9).read_to_end(&mut start)?;
+    if start.starts_with(b"PK\x03\x04") || start.starts_with(b"\x80\x02\x8a") {
+        return Ok(true);
+    }
+    let named = path.extension().is_some_and(|ending| {
+        ["pt", "pth", "ckpt", "bin"]
+            .iter()
+            .any(|known| ending.eq_ignore_ascii_case(known))
+    });
+    Ok(named && start.get(8) != Some(&b'{'))
 }
 
 /// An open safetensors file.

@@ -137,7 +137,30 @@ fn mean_matrix(segments: &[usize], device: &Device) -> Tensor<2> {
 
 /// Rows divided by their L2 norms.
 fn unit(x: Tensor<2>) -> Tensor<2> {
-    // The floor is that of the reference's `normalize`: a row of zeros stays one.
-    let norm = (x.clone() * x.clone()).sum_dim(1).sqrt().clamp_min(1e-12);
+    // A row of zeros stays one, and has no gradient: the floor stands before the root, whose slope at zero is infinite.
+    let norm = (x.clone() * x.clone()).sum_dim(1).clamp_min(1e-24).sqrt();
     x / norm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::texts::numbers;
+
+    #[test]
+    fn segments_are_averaged_clip_by_clip() {
+        let device = Device::flex();
+        let features = Tensor::<2>::from_data(TensorData::new(vec![1.0_f32, 2.0, 4.0, 8.0], [4, 1]), &device);
+        let mean = mean_matrix(&[2, 1, 1], &device).matmul(features);
+        assert_eq!(numbers(mean), [1.5, 4.0, 8.0]);
+    }
+
+    #[test]
+    fn a_row_of_zeros_has_a_finite_gradient() {
+        let device = Device::flex().autodiff();
+        let x = Tensor::<2>::zeros([1, 3], &device).require_grad();
+        let gradients = unit(x.clone()).sum().backward();
+        let gradient = numbers(x.grad(&gradients).unwrap());
+        assert!(gradient.iter().all(|x| x.is_finite()), "{gradient:?}");
+    }
 }

@@ -11,7 +11,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
 
     /// A file of a model folder is missing.
-    #[error("{path}: not found; a Sentence-Transformers folder needs it")]
+    #[error("{path}: not found; a model needs it")]
     MissingFile {
         /// The file that was looked for.
         path: PathBuf,

@@ -125,9 +125,19 @@ pub(crate) fn load<T>(
     let file = Checkpoint::open(weights)?;
     let prefix = prefix(&file);
     let built = build(&Source::new(&file, prefix, device))?;
-    let unused = ["pooler.", "embeddings.position_ids"].map(|name| format!("{prefix}{name}"));
-    file.finish(&[unused[0].as_str(), unused[1].as_str(), "cls.", "lm_head."])?;
+    let unused = unused(prefix);
+    file.finish(&unused.each_ref().map(String::as_str))?;
     Ok(built)
+}
+
+/// Tensors that are known and of no use to an encoder, by the beginnings of their names.
+pub(crate) fn unused(prefix: &str) -> [String; 4] {
+    [
+        format!("{prefix}pooler."),
+        format!("{prefix}embeddings.position_ids"),
+        "cls.".to_owned(),
+        "lm_head.".to_owned(),
+    ]
 }
 
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {

@@ -8,8 +8,9 @@
 //! | a Hugging Face folder of RoBERTa | `config.json` |
 //! | a Sentence-Transformers folder | `modules.json` |
 //!
-//! Sizes are read off the tensors' shapes. Two things cannot be: the number of attention heads, which in every published
-//! model is the width divided by 64, and the stride of the patches where several give the same grid. A tensor that is
+//! Sizes are read off the tensors' shapes. What cannot be: the number of attention heads, which in every published model is
+//! the width divided by 64; the stride of the patches where several give the same grid; the norms' epsilon, which is that
+//! of the published models. A tensor that is
 //! missing, misshapen or unknown is an error that names all of them.
 
 use std::cell::RefCell;
@@ -25,13 +26,14 @@ use crate::card::{AudioCard, Card, Clip, Origin, TextCard, VERSION};
 use crate::checkpoint::Checkpoint;
 use crate::dual::{DualEncoder, Side, SideConfig};
 use crate::hugging_face;
+use crate::model::AudioEncoder;
 use crate::sentence::SentenceFolder;
 use crate::tokenize;
 use crate::towers::bert::Family;
 use crate::towers::passt::{PasstConfig, Patchout};
 use crate::towers::roberta::RobertaConfig;
-use crate::towers::{AudioConfig, AudioTower, TextConfig, TextTower};
-use crate::weights::{Source, Start, Weights};
+use crate::towers::{AudioConfig, AudioTower, TextConfig, TextTower, Tower};
+use crate::weights::{Blank, Source, Start, Weights};
 
 /// What a file cannot tell of itself.
 #[derive(Debug, Clone, Default)]
@@ -189,10 +191,19 @@ fn folder(
         network,
         projection: Vec::new(),
     };
-    let text = hugging_face::load(&weights, device, |source| {
-        Side::<TextTower>::build(&side, source, source)
-    })?;
-    let vocabulary = vocabulary_of(&side.network);
+    let file = Checkpoint::open(&weights)?;
+    let prefix = hugging_face::prefix(&file);
+    let unused = hugging_face::unused(prefix);
+    let unused: Vec<&str> = unused.iter().map(String::as_str).collect();
+    let build = |weights: &dyn Weights| {
+        let source = Source::new(weights, prefix, device);
+        Side::<TextTower>::build(&side, &source, &source)
+    };
+    compare(&file, &unused, &|weights| build(weights).map(|_| ()))?;
+    let text = build(&file)?;
+    let left: Vec<String> = file.untaken().map(ToOwned::to_owned).collect();
+    file.finish(&unused)?;
+    let [vocabulary, _] = text.tower.reach();
     let text_card = TextCard {
         side,
         max_tokens: options.max_tokens.unwrap_or(max_tokens).min(max_tokens),
@@ -209,7 +220,7 @@ fn folder(
         network,
         card,
         tokenizer: Some(tokenizer),
-        unused: Vec::new(),
+        unused: left,
     })
 }
 
@@ -232,9 +243,11 @@ fn file(
 
     let layout = parts.layout;
     let audio = parts.audio.map(|(_, side)| AudioCard {
-        side,
         front_end: MelConfig::default(),
-        segment_seconds: options.segment_seconds.unwrap_or(10.0),
+        segment_seconds: options
+            .segment_seconds
+            .unwrap_or_else(|| segment_seconds(&side.network)),
+        side,
         clip: options.clip.unwrap_or(layout.clip),
     });
     let text = parts.text.map(|(_, config, projection)| {
@@ -256,7 +269,7 @@ fn file(
     let tokenizer = match (&text, tokenizer) {
         (None, _) => None,
         (Some(card), Some(folder)) => {
-            let vocabulary = vocabulary_of(&card.side.network);
+            let [vocabulary, _] = network.text.as_ref().map_or([0; 2], |side| side.tower.reach());
             Some(tokenize::read_folder(folder, card.max_tokens, vocabulary)?)
         }
         (Some(_), None) => {
@@ -265,9 +278,14 @@ fn file(
             });
         }
     };
+    let card = card(audio, text, path, layout.name, options)?;
+    if let (Some(side), Some(card)) = (&network.audio, &card.audio) {
+        // That front end and tower fit each other shows here, not when the model is first used.
+        AudioEncoder::new(side.clone(), card.clone(), 1)?;
+    }
     Ok(Imported {
         network,
-        card: card(audio, text, path, layout.name, options)?,
+        card,
         tokenizer,
         unused: left,
     })
@@ -372,7 +390,7 @@ fn card(
     layout: &str,
     options: &Options,
 ) -> Result<Card, Error> {
-    Ok(Card {
+    let card = Card {
         version: VERSION,
         written_by: concat!("hark ", env!("CARGO_PKG_VERSION")).to_owned(),
         audio,
@@ -387,7 +405,12 @@ fn card(
         training_data: options.training_data.clone(),
         metrics: std::collections::BTreeMap::new(),
         licence: options.licence.clone(),
-    })
+    };
+    card.check().map_err(|what| Error::Config {
+        path: file.to_owned(),
+        what,
+    })?;
+    Ok(card)
 }
 
 fn sha256(path: &Path) -> Result<String, Error> {
@@ -404,11 +427,12 @@ fn sha256(path: &Path) -> Result<String, Error> {
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn vocabulary_of(config: &TextConfig) -> usize {
-    match config {
-        TextConfig::Roberta(config) => config.vocabulary,
-        TextConfig::Sentence(config) => config.vocabulary,
-    }
+/// The longest segment of whole seconds that the tower's time table reaches: 10 s for most, 20 and 30 for some.
+fn segment_seconds(config: &AudioConfig) -> f64 {
+    let AudioConfig::Passt(config) = config;
+    let mel = MelConfig::default();
+    let reach = (config.max_frames() * mel.hop) as f64 / f64::from(mel.rate);
+    if reach < 1.0 { reach } else { reach.floor() }
 }
 
 /// A size of a tensor, for a configuration that is then checked as a whole.
@@ -493,6 +517,15 @@ fn roberta_sizes(
 ) -> Result<RobertaConfig, Error> {
     let size = |name: &str, dimension| size(file, &format!("{at}{name}"), dimension);
     let width = size("embeddings.word_embeddings.weight", 1)?;
+    let types = size("embeddings.token_type_embeddings.weight", 0)?;
+    if types != 1 {
+        // BERT has the same names, but counts positions and divides by deviations in another way.
+        return Err(Error::Unsupported {
+            path: file.path().to_owned(),
+            what: format!("a text tower with {types} token types, as BERT has"),
+            supported: "RoBERTa, which has one",
+        });
+    }
     Ok(RobertaConfig {
         vocabulary: size("embeddings.word_embeddings.weight", 0)?,
         positions: size("embeddings.position_embeddings.weight", 0)?,
@@ -503,7 +536,7 @@ fn roberta_sizes(
         }),
         heads: heads(file, width, options.text_heads, "--text-heads")?,
         epsilon: 1e-5,
-        types: size("embeddings.token_type_embeddings.weight", 0)?,
+        types,
         dropout,
         attention_dropout: dropout,
     })
@@ -522,14 +555,16 @@ fn projection_widths(file: &Checkpoint, prefix: Option<&str>) -> Vec<usize> {
         .collect()
 }
 
-/// Notes what a network asks for, without giving it anything.
-#[derive(Default)]
-struct Wanted(RefCell<Vec<(String, Vec<usize>)>>);
+/// Notes what a network asks for, and gives it zeros.
+struct Wanted {
+    tensors: RefCell<Vec<(String, Vec<usize>)>>,
+    blank: Blank,
+}
 
 impl Weights for Wanted {
-    fn numbers(&self, name: &str, shape: &[usize], _: Start) -> Result<Vec<f32>, Error> {
-        self.0.borrow_mut().push((name.to_owned(), shape.to_vec()));
-        Ok(vec![0.0; shape.iter().product()])
+    fn numbers(&self, name: &str, shape: &[usize], start: Start) -> Result<Vec<f32>, Error> {
+        self.tensors.borrow_mut().push((name.to_owned(), shape.to_vec()));
+        self.blank.numbers(name, shape, start)
     }
 }
 
@@ -539,9 +574,14 @@ fn compare(
     unused: &[&str],
     build: &dyn Fn(&dyn Weights) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let wanted = Wanted::default();
-    build(&wanted)?;
-    let wanted = wanted.0.into_inner();
+    /// Room for tensors that are missing or of another shape.
+    const SLACK: usize = 1 << 24;
+    let wanted = Wanted {
+        tensors: RefCell::default(),
+        blank: Blank::within(file.parameters().saturating_add(SLACK)),
+    };
+    let built = build(&wanted);
+    let wanted = wanted.tensors.into_inner();
     let mut missing = Vec::new();
     let mut misshapen = Vec::new();
     for (name, shape) in &wanted {
@@ -553,7 +593,7 @@ fn compare(
             Ok(_) => {}
         }
     }
-    let unexpected: Vec<String> = file
+    let mut unexpected: Vec<String> = file
         .names()
         .filter(|name| {
             !unused.iter().any(|prefix| name.starts_with(prefix))
@@ -561,8 +601,12 @@ fn compare(
         })
         .map(ToOwned::to_owned)
         .collect();
+    if built.is_err() {
+        // Sizes that contradict each other end the asking, and what was not asked for is then no fault of the file.
+        unexpected.clear();
+    }
     if missing.is_empty() && misshapen.is_empty() && unexpected.is_empty() {
-        return Ok(());
+        return built;
     }
     Err(Error::Mismatch {
         path: file.path().to_owned(),

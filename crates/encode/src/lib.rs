@@ -1,15 +1,20 @@
-//! Text in, unit vectors out.
+//! Text or recordings in, vectors out.
 //!
 //! | module | in → out |
 //! |---|---|
-//! | [`checkpoint`] | `model.safetensors` → named tensors, read one at a time |
+//! | [`towers`] | log-mels or tokens → one vector each; the registry of networks |
+//! | [`dual`] | two towers and their projections → vectors in one space |
+//! | [`model`], [`card`], [`store`] | a model folder → encoders of recordings and of texts |
+//! | [`import`], [`torch`] | checkpoints of other programs → a model |
+//! | [`weights`] | a checkpoint, a seed or nothing → the tensors of a network |
+//! | [`checkpoint`] | a file of safetensors or PyTorch → named tensors, read one at a time |
 //! | [`tokenize`] | text → token ids, by the model's own `tokenizer.json` |
 //! | [`transformer`] | token features → token features; one implementation for every model family |
 //! | [`sentence`] | a Sentence-Transformers folder → caption vectors |
 //! | [`cache`] | caption text → a vector that was computed before |
 //!
-//! Vectors leave this crate as `Vec<f32>`, row-major, each row of length 1 in the L2 norm. Nothing here prints,
-//! reads the environment or touches the network.
+//! Vectors leave this crate as `Vec<f32>`, row-major; those of sentence encoders and of models with projections have
+//! length 1 in the L2 norm. Nothing here prints, reads the environment or touches the network.
 
 pub mod cache;
 pub mod card;

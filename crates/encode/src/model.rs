@@ -9,13 +9,16 @@
 //! A model with projections gives vectors of length 1; a tower that was imported alone gives its features as they are.
 //! Segments are computed one at a time, so that a recording's vector depends on nothing but the recording.
 
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::tensor::{Device, Tensor, TensorData};
 use hark_audio::{MelConfig, MelSpectrogram};
+use sha2::{Digest, Sha256};
 
 use crate::card::{AudioCard, Card, Clip, TextCard};
+use crate::checkpoint::Checkpoint;
 use crate::dual::{DualEncoder, Side, SideConfig};
 use crate::recordings::Segments;
 use crate::texts::{self, normalise, numbers};
@@ -34,6 +37,34 @@ pub const TOKENIZER: &str = "tokenizer.json";
 /// Whether a folder holds a model of this form.
 pub fn is_model(folder: &Path) -> bool {
     folder.join(CARD).is_file()
+}
+
+/// A name for what a model folder holds, by which its vectors are told from those of other models: a hash over card,
+/// tokenizer, and pieces of the weights from all over the file.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn fingerprint(folder: &Path) -> Result<String, Error> {
+    const PIECES: u64 = 64;
+    const PIECE: usize = 1 << 14;
+    let mut hash = Sha256::new();
+    hash.update(fs_err::read(folder.join(CARD))?);
+    let tokenizer = folder.join(TOKENIZER);
+    if tokenizer.is_file() {
+        hash.update(fs_err::read(tokenizer)?);
+    }
+    let mut weights = fs_err::File::open(folder.join(WEIGHTS))?;
+    let length = weights.metadata()?.len();
+    hash.update(length.to_le_bytes());
+    let mut piece = Vec::with_capacity(PIECE);
+    for nth in 0..PIECES {
+        piece.clear();
+        weights.seek(SeekFrom::Start(length / PIECES * nth))?;
+        (&mut weights).take(PIECE as u64).read_to_end(&mut piece)?;
+        hash.update(&piece);
+    }
+    let hash = hash.finalize();
+    Ok(hash[..8].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Writes a model into an empty folder.
@@ -69,8 +100,17 @@ fn load(folder: &Path, card: &Card, audio: bool, text: bool, device: &Device) ->
     if text.is_none() && card.text.is_some() {
         elsewhere.push("text.");
     }
-    let blank = DualEncoder::build(audio, text, &Blank, device)?;
-    store::load(blank, &weights, &elsewhere)
+    let file = Checkpoint::open(&weights)?;
+    let (key, format) = store::FORMAT;
+    if file.header(key) != Some(format) {
+        return Err(Error::Unsupported {
+            path: weights,
+            what: format!("a file of weights that says {key} {:?}", file.header(key)),
+            supported: format,
+        });
+    }
+    let blank = DualEncoder::build(audio, text, &Blank::within(file.parameters()), device)?;
+    store::load(blank, file, &elsewhere)
 }
 
 /// Reads a folder's whole network, as a training starts from it.
@@ -196,6 +236,23 @@ pub struct ClipVector {
     pub damage: Option<String>,
 }
 
+/// What [`AudioEncoder::embed_files`] tells while it works.
+#[derive(Debug)]
+pub enum Told {
+    /// A segment of some recording has gone through the network.
+    Segment {
+        /// Its length.
+        seconds: f64,
+    },
+    /// A recording is done, or cannot be.
+    Recording {
+        /// Its place among the paths.
+        file: usize,
+        /// Its vector, or what is wrong with it.
+        result: Result<ClipVector, Error>,
+    },
+}
+
 impl AudioEncoder {
     /// Loads the audio side of a model folder, to run on `threads` threads.
     ///
@@ -276,6 +333,11 @@ impl AudioEncoder {
         self
     }
 
+    /// Which segments of a clip count.
+    pub fn clip(&self) -> Clip {
+        self.card.clip
+    }
+
     /// Length of a vector.
     pub fn dim(&self) -> usize {
         let width = || self.side.tower.width();
@@ -292,15 +354,16 @@ impl AudioEncoder {
         self.card.front_end.rate
     }
 
-    /// Vectors of recordings, handed to `deliver` by their number as they are done; an answer of `Break` ends the work.
-    /// What is wrong with a recording is delivered in its place, and the others go on.
+    /// Vectors of recordings, handed to `deliver` by their number as they are done; an answer of `Break` ends the work,
+    /// in the midst of a recording if need be. What is wrong with a recording is delivered in its place, and the others
+    /// go on.
     ///
     /// # Errors
     /// [`Error::Cancelled`] if `deliver` asked to stop, or if threads cannot be started.
     pub fn embed_files(
         &self,
         paths: &[PathBuf],
-        deliver: &mut dyn FnMut(usize, Result<ClipVector, Error>) -> std::ops::ControlFlow<()>,
+        deliver: &mut dyn FnMut(Told) -> std::ops::ControlFlow<()>,
     ) -> Result<(), Error> {
         let segments = Segments::new(paths, self.rate(), self.segment_samples(), self.card.clip);
         crate::recordings::embed(

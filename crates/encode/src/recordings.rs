@@ -12,8 +12,11 @@ use std::sync::{Mutex, PoisonError};
 use hark_audio::Stream;
 
 use crate::card::Clip;
-use crate::model::ClipVector;
+use crate::model::{ClipVector, Told};
 use crate::{Error, workers};
+
+/// A clip's end of less than this part of a segment does not count beside other segments.
+const SHORT_TAIL: usize = 20;
 
 /// What is next to be done.
 enum Piece {
@@ -82,6 +85,11 @@ impl<'a> Segments<'a> {
                 (samples, samples.div_ceil(self.size))
             }
         }
+    }
+
+    /// Reads no more of a recording that has failed.
+    fn give_up(&mut self, file: usize) {
+        self.open.take_if(|open| open.file == file);
     }
 
     fn next(&mut self) -> Option<Piece> {
@@ -158,8 +166,11 @@ impl Open {
         let rest = self.waiting.split_off(self.waiting.len().min(wanted));
         let samples = std::mem::replace(&mut self.waiting, rest);
         self.taken += samples.len();
-        if samples.is_empty() && max_segments == usize::MAX {
-            return Ok(None);
+        if max_segments == usize::MAX {
+            let enough = if self.segments == 0 { 1 } else { size / SHORT_TAIL };
+            if samples.len() < enough {
+                return Ok(None);
+            }
         }
         Ok(Some(samples))
     }
@@ -199,6 +210,8 @@ enum Done {
     Features {
         file: usize,
         nth: usize,
+        /// How many samples the segment has of its own.
+        samples: usize,
         features: Result<Vec<f32>, Error>,
     },
     End {
@@ -217,69 +230,96 @@ pub(crate) fn embed(
     threads: usize,
     features: &(dyn Fn(Vec<f32>) -> Result<Vec<f32>, Error> + Sync),
     project: &dyn Fn(Vec<f32>) -> Option<Vec<f32>>,
-    deliver: &mut dyn FnMut(usize, Result<ClipVector, Error>) -> ControlFlow<()>,
+    deliver: &mut dyn FnMut(Told) -> ControlFlow<()>,
 ) -> Result<(), Error> {
     let paths = segments.paths;
+    let rate = f64::from(segments.rate);
     let segments = Mutex::new(segments);
-    let mut under_way: HashMap<usize, Progressing> = HashMap::new();
-    let mut failed = vec![false; paths.len()];
+    let mut gathering = Gathering {
+        paths,
+        under_way: HashMap::new(),
+        failed: vec![false; paths.len()],
+        project,
+    };
     workers::run(
         threads,
         threads,
-        &|| segments.lock().unwrap_or_else(PoisonError::into_inner).next(),
+        &|| lock(&segments).next(),
         &|piece| match piece {
             Piece::Segment { file, nth, samples } => Done::Features {
                 file,
                 nth,
+                samples: samples.len(),
                 features: features(samples),
             },
             Piece::End { file, end } => Done::End { file, end },
             Piece::Failed { file, error } => Done::Failed { file, error },
         },
         &mut |done| {
-            let (file, outcome) = match done {
-                Done::Failed { file, error }
-                | Done::Features {
-                    file,
-                    features: Err(error),
-                    ..
-                } => {
-                    under_way.remove(&file);
-                    // One error a recording, although more of its segments may come.
-                    if std::mem::replace(&mut failed[file], true) {
-                        return Ok(());
-                    }
-                    (file, Err(error))
-                }
-                Done::Features { file, .. } | Done::End { file, .. } if failed[file] => return Ok(()),
-                Done::Features {
-                    file,
-                    nth,
-                    features: Ok(features),
-                } => {
-                    let clip = under_way.entry(file).or_default();
-                    clip.add(nth, features);
-                    match finished(clip) {
-                        Some(end) => (file, finish(clip.mean(), end, project, &paths[file])),
-                        None => return Ok(()),
-                    }
-                }
-                Done::End { file, end } => {
-                    let clip = under_way.entry(file).or_default();
-                    clip.end = Some(end);
-                    match finished(clip) {
-                        Some(end) => (file, finish(clip.mean(), end, project, &paths[file])),
-                        None => return Ok(()),
-                    }
-                }
-            };
-            under_way.remove(&file);
-            match deliver(file, outcome) {
+            let mut tell = |told| match deliver(told) {
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(()) => Err(Error::Cancelled),
+            };
+            if let Done::Features { samples, .. } = done {
+                tell(Told::Segment {
+                    seconds: samples as f64 / rate,
+                })?;
+            }
+            match gathering.take(done) {
+                Some((file, result)) => {
+                    if result.is_err() {
+                        lock(&segments).give_up(file);
+                    }
+                    tell(Told::Recording { file, result })
+                }
+                None => Ok(()),
             }
         },
     )
+}
+
+fn lock<'a, 'b>(segments: &'a Mutex<Segments<'b>>) -> std::sync::MutexGuard<'a, Segments<'b>> {
+    segments.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Recordings whose segments are coming in.
+struct Gathering<'a> {
+    paths: &'a [PathBuf],
+    under_way: HashMap<usize, Progressing>,
+    failed: Vec<bool>,
+    project: &'a dyn Fn(Vec<f32>) -> Option<Vec<f32>>,
+}
+
+impl Gathering<'_> {
+    /// Takes what a worker hands over; the recording that is thereby done, or has failed for the first time.
+    fn take(&mut self, done: Done) -> Option<(usize, Result<ClipVector, Error>)> {
+        let (Done::Features { file, .. } | Done::End { file, .. } | Done::Failed { file, .. }) = done;
+        // One error a recording, although more of its segments may come.
+        if self.failed[file] {
+            return None;
+        }
+        let clip = self.under_way.entry(file).or_default();
+        match done {
+            Done::Features {
+                nth,
+                features: Ok(features),
+                ..
+            } => clip.add(nth, features),
+            Done::End { end, .. } => clip.end = Some(end),
+            Done::Features {
+                features: Err(error), ..
+            }
+            | Done::Failed { error, .. } => {
+                self.failed[file] = true;
+                self.under_way.remove(&file);
+                return Some((file, Err(error)));
+            }
+        }
+        let end = finished(clip)?;
+        let mean = clip.mean();
+        self.under_way.remove(&file);
+        Some((file, finish(mean, end, self.project, &self.paths[file])))
+    }
 }
 
 /// What is known of a recording, once all of its segments are in the sum.

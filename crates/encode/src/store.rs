@@ -129,8 +129,8 @@ pub fn save(module: &impl Module, path: &Path) -> Result<(), Error> {
 /// network was built without.
 ///
 /// # Errors
-/// If the file is damaged, has a tensor too few or too many, or one of another shape.
-pub fn load<M: Module>(module: M, path: &Path, elsewhere: &[&str]) -> Result<M, Error> {
+/// If the file has a tensor too few or too many, or one of another shape, or cannot be read.
+pub fn load<M: Module>(module: M, file: Checkpoint, elsewhere: &[&str]) -> Result<M, Error> {
     struct Fill {
         names: Names,
         file: Checkpoint,
@@ -159,7 +159,7 @@ pub fn load<M: Module>(module: M, path: &Path, elsewhere: &[&str]) -> Result<M, 
     }
     let mut fill = Fill {
         names: Names::default(),
-        file: Checkpoint::open(path)?,
+        file,
         failed: None,
     };
     let module = module.map(&mut fill);

@@ -3,6 +3,8 @@
 //! A network is built by asking a [`Source`] for its tensors by name and shape. The same code so reads a checkpoint,
 //! starts a training from a seed, and makes the empty network that a checkpoint of our own is read into.
 
+use std::cell::Cell;
+
 use burn::module::Param;
 use burn::nn::{LayerNorm, LayerNormConfig, Linear};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -33,12 +35,38 @@ pub trait Weights {
 }
 
 /// Zeros for every tensor: the form of a network without its content.
-#[derive(Debug, Clone, Copy)]
-pub struct Blank;
+///
+/// A card may claim any sizes; what is made of them is bounded by how many numbers there are to fill it with.
+#[derive(Debug)]
+pub struct Blank {
+    left: Cell<usize>,
+}
+
+impl Blank {
+    /// Zeros for tensors of at most `elements` numbers in all.
+    pub fn within(elements: usize) -> Self {
+        Self {
+            left: Cell::new(elements),
+        }
+    }
+}
 
 impl Weights for Blank {
-    fn numbers(&self, _: &str, shape: &[usize], _: Start) -> Result<Vec<f32>, Error> {
-        Ok(vec![0.0; shape.iter().product()])
+    fn numbers(&self, name: &str, shape: &[usize], _: Start) -> Result<Vec<f32>, Error> {
+        let count = shape
+            .iter()
+            .try_fold(1_usize, |product, &n| product.checked_mul(n));
+        let left = count.and_then(|count| self.left.get().checked_sub(count));
+        let (Some(count), Some(left)) = (count, left) else {
+            return Err(Error::Sizes {
+                tower: "network",
+                what: format!(
+                    "larger than its weights: no numbers are left for tensor `{name}` of shape {shape:?}"
+                ),
+            });
+        };
+        self.left.set(left);
+        Ok(vec![0.0; count])
     }
 }
 
@@ -219,6 +247,17 @@ mod tests {
         assert_eq!(ask(1, "a"), ask(1, "a"));
         assert_ne!(ask(1, "a"), ask(2, "a"));
         assert_ne!(ask(1, "a"), ask(1, "b"));
+    }
+
+    #[test]
+    fn a_blank_network_is_bounded() {
+        let blank = Blank::within(10);
+        assert_eq!(blank.numbers("a", &[2, 3], Start::Ones).unwrap(), [0.0; 6]);
+        for shape in [&[5][..], &[usize::MAX, 2], &[1 << 40]] {
+            let error = blank.numbers("b", shape, Start::Zeros).unwrap_err().to_string();
+            assert!(error.contains("`b`"), "{error}");
+        }
+        blank.numbers("c", &[4], Start::Zeros).unwrap();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use hark_encode::card::{AudioCard, Card, Clip};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{DualEncoder, SideConfig};
 use hark_encode::import::{Imported, Options, import};
-use hark_encode::model::{self, AudioEncoder, ClipVector, TextEncoder};
+use hark_encode::model::{self, AudioEncoder, ClipVector, TextEncoder, Told};
 use hark_encode::tokenize::{self, Tokenizer};
 use hark_encode::towers::AudioConfig;
 use hark_encode::towers::passt::PasstConfig;
@@ -80,7 +80,10 @@ fn embed_texts(folder: &Path, texts: &[String]) -> Vec<f32> {
 fn embed_files(encoder: &AudioEncoder, paths: &[PathBuf]) -> Vec<Result<ClipVector, String>> {
     let mut results = BTreeMap::new();
     encoder
-        .embed_files(paths, &mut |nth, result| {
+        .embed_files(paths, &mut |told| {
+            let Told::Recording { file: nth, result } = told else {
+                return ControlFlow::Continue(());
+            };
             let twice = results.insert(nth, result.map_err(|e| e.to_string()));
             assert!(twice.is_none(), "{nth} came twice");
             ControlFlow::Continue(())
@@ -206,6 +209,29 @@ fn a_recordings_vector_depends_on_the_recording_alone() {
 }
 
 #[test]
+fn embedding_stops_in_the_midst_of_a_recording() {
+    let folder = saved(&imported("authors.pt"));
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("long.wav");
+    write_wav(&path, 32_000 * 60, 1);
+    let encoder = AudioEncoder::open(folder.path(), 2)
+        .unwrap()
+        .with_clip(Some(Clip::True));
+    let mut segments = 0;
+    let outcome = encoder.embed_files(&[path], &mut |told| {
+        assert!(matches!(told, Told::Segment { .. }), "{told:?}");
+        segments += 1;
+        if segments == 3 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    assert!(matches!(outcome, Err(hark_encode::Error::Cancelled)));
+    assert_eq!(segments, 3);
+}
+
+#[test]
 fn padded_clips_count_silence_and_are_cropped() {
     let folder = saved(&imported("authors.pt"));
     let place = tempfile::tempdir().unwrap();
@@ -225,16 +251,61 @@ fn padded_clips_count_silence_and_are_cropped() {
     assert_eq!(padded(4.0, &short).segments, 4);
     assert_eq!(padded(1.0, &long).vector, embed(Clip::True, &short).vector);
     assert_ne!(padded(4.0, &short).vector, embed(Clip::True, &short).vector);
-    // By hand: the mean over the sound and three segments of silence.
-    let encoder = AudioEncoder::open(folder.path(), 1).unwrap();
-    let sound = hark_audio::read(&short, 32_000, None).unwrap().samples;
-    let (sound, silence) = (
-        encoder.segment_features(sound).unwrap(),
-        encoder.segment_features(Vec::new()).unwrap(),
-    );
-    assert_ne!(sound, silence);
     let card = Card::read(&folder.path().join(model::CARD)).unwrap();
     assert_eq!(card.audio.unwrap().clip, Clip::Padded { seconds: 30.0 });
+}
+
+/// The tower alone gives features as they are: the mean over segments of sound and of silence, by hand.
+#[test]
+fn a_clips_features_are_the_mean_of_its_segments() {
+    let folder = saved(&imported("passt.pt"));
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("sound.wav");
+    write_wav(&path, 48_000, 3);
+    let encoder = AudioEncoder::open(folder.path(), 2)
+        .unwrap()
+        .with_clip(Some(Clip::Padded { seconds: 4.0 }));
+    let clip = embed_files(&encoder, std::slice::from_ref(&path))
+        .remove(0)
+        .unwrap();
+    assert_eq!((clip.segments, clip.seconds), (4, 1.5));
+    let samples = hark_audio::read(&path, 32_000, None).unwrap().samples;
+    let segments = [&samples[..32_000], &samples[32_000..], &[], &[]]
+        .map(|samples| encoder.segment_features(samples.to_vec()).unwrap());
+    assert_ne!(segments[0], segments[2]);
+    let mean: Vec<f32> = (0..encoder.dim())
+        .map(|at| segments.iter().map(|segment| segment[at]).sum::<f32>() / 4.0)
+        .collect();
+    assert_near(&clip.vector, &mean, "the mean of four segments");
+}
+
+#[test]
+fn a_short_tail_does_not_count_beside_others() {
+    let folder = saved(&imported("passt.pt"));
+    let place = tempfile::tempdir().unwrap();
+    let encoder = AudioEncoder::open(folder.path(), 1)
+        .unwrap()
+        .with_clip(Some(Clip::True));
+    // A segment is a second here: a twentieth is 1,600 samples.
+    for (samples, segments) in [(33_599, 1), (33_600, 2), (1_000, 1)] {
+        let path = place.path().join("tail.wav");
+        write_wav(&path, samples, 3);
+        let clip = embed_files(&encoder, &[path]).remove(0).unwrap();
+        assert_eq!(clip.segments, segments, "{samples}");
+        assert!((clip.seconds - samples as f64 / 32_000.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn a_text_is_prepared_as_the_card_says() {
+    let mut card = imported("winner.ckpt").card.text.unwrap();
+    assert_eq!(
+        card.prepare(" A dog's bark, loud - and near . "),
+        "A dogs bark loud  and near"
+    );
+    card.lower_case = true;
+    card.strip_punctuation = false;
+    assert_eq!(card.prepare("\tA DOG. "), "a dog.");
 }
 
 /// The last line of the promise that a tower is one module and one line: a sentence encoder behind any audio tower.
@@ -431,6 +502,22 @@ fn what_a_file_cannot_tell_is_asked_for() {
     );
     without(
         Options {
+            segment_seconds: Some(2.0),
+            ..tiny()
+        },
+        Some(&tokenizer),
+        "[128, 200], the network takes at most [128, 127]",
+    );
+    without(
+        Options {
+            segment_seconds: Some(f64::NAN),
+            ..tiny()
+        },
+        Some(&tokenizer),
+        "segments of NaN s",
+    );
+    without(
+        Options {
             stride: Some(12),
             ..tiny()
         },
@@ -440,6 +527,18 @@ fn what_a_file_cannot_tell_is_asked_for() {
     let (_place, path) = edited(|tensors| tensors.retain(|name, _| name.starts_with("audio_proj")));
     let error = import(&path, None, &tiny()).unwrap_err().to_string();
     assert!(error.contains("without a tower that is known"), "{error}");
+}
+
+#[test]
+fn bert_is_not_taken_for_roberta() {
+    let (_place, path) = edited(|tensors| {
+        let name = "text_encoder.embeddings.token_type_embeddings.weight".to_owned();
+        tensors.insert(name, (vec![2, 16], vec![0.0; 32])).unwrap();
+    });
+    let error = import(&path, Some(&golden("towers/tokenizer-json")), &tiny())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("2 token types"), "{error}");
 }
 
 #[test]
@@ -468,6 +567,10 @@ fn a_damaged_model_folder_is_refused() {
     check(&card("\"layers\": 2", "\"layers\": 3"), "is missing");
     check(&card("\"max-tokens\": 32", "\"max-tokens\": 39"), "39 tokens");
     check(&card("\"heads\": 2", "\"heads\": 5"), "does not divide");
+    check(
+        &card("\"hidden\": 32", "\"hidden\": 1000000"),
+        "larger than its weights",
+    );
     check(
         &|folder| {
             let path = folder.join(model::WEIGHTS);

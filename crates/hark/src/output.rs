@@ -49,6 +49,16 @@ pub fn write_whole(
     Ok(())
 }
 
+/// That a file can be written there, before the work for it begins.
+pub fn check_place(path: &Path) -> Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    tempfile::tempfile_in(folder).with_context(|| format!("{}: cannot be written", path.display()))?;
+    Ok(())
+}
+
 /// A thousand and more with separators: 49,838.
 pub fn count(number: impl TryInto<u64>) -> String {
     let digits = number

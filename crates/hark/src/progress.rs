@@ -14,6 +14,14 @@ pub fn items(what: &str) -> ProgressBar {
     )
 }
 
+/// A bar that counts recordings, with a message that says how many times faster than they play.
+pub fn recordings(what: &str) -> ProgressBar {
+    bar(
+        "{prefix} {bar:30} {human_pos}/{human_len} recordings, {msg} s of sound each second, {eta} left",
+        what,
+    )
+}
+
 /// A bar that counts bytes.
 pub fn bytes(what: &str) -> ProgressBar {
     bar(

@@ -1,8 +1,8 @@
 //! Sentence encoders: captions to vectors of length 1.
 //!
 //! In: captions. Out: `[captions, dim]`, each row divided by its L2 norm, so that the dot product of two rows is
-//! their cosine similarity, the h of the paper. A [`SentenceModel`] is either a transformer of the BERT or MPNet family
-//! in a folder of Sentence-Transformers' form ([`SentenceFolder`], [`SentenceEncoder`]) or a [`StaticEncoder`].
+//! their cosine similarity, the h of the paper. A [`SentenceModel`] is either a transformer of the BERT family (BERT, MPNet,
+//! RoBERTa) in a folder of Sentence-Transformers' form ([`SentenceFolder`], [`SentenceEncoder`]) or a [`StaticEncoder`].
 //!
 //! What a caption's vector is does not depend on what else is embedded, on the order or on the number of threads.
 
@@ -10,8 +10,6 @@ mod captions;
 mod fixed;
 mod folder;
 pub mod lexicon;
-
-use std::ops::ControlFlow;
 
 use burn::tensor::Device;
 
@@ -24,7 +22,7 @@ use crate::tokenize::Tokenizer;
 use crate::towers::TokenBatch;
 use crate::towers::bert::Bert;
 pub use crate::towers::bert::{Family, Pooling};
-use crate::{Error, Progress, hugging_face, texts};
+use crate::{Error, Progress, go_on, hugging_face, texts};
 
 /// A loaded sentence encoder.
 #[derive(Debug)]
@@ -78,10 +76,7 @@ impl SentenceEncoder {
                 vectors[caption * self.dim..][..self.dim].copy_from_slice(vector);
             }
             done += batch.captions.len();
-            match progress(done, captions.len()) {
-                ControlFlow::Continue(()) => Ok(()),
-                ControlFlow::Break(()) => Err(Error::Cancelled),
-            }
+            go_on(progress, done, captions.len())
         })?;
         Ok(vectors)
     }

@@ -100,7 +100,8 @@ impl BertConfig {
                 return Err(format!("{name} is {size}"));
             }
         }
-        if self.types > 1 << 24 {
+        // MPNet has no table of types.
+        if self.family != Family::Mpnet && !(1..=1 << 24).contains(&self.types) {
             return Err(format!("types is {}", self.types));
         }
         if !self.width.is_multiple_of(self.heads) {
@@ -112,10 +113,10 @@ impl BertConfig {
         if self.family == Family::Mpnet
             && !self
                 .buckets
-                .is_some_and(|n| n.is_multiple_of(4) && (4..=1 << 16).contains(&n))
+                .is_some_and(|n| n.is_multiple_of(4) && (4..=256).contains(&n))
         {
             return Err(format!(
-                "buckets of relative positions are {:?}, not a multiple of 4",
+                "buckets of relative positions are {:?}, not a multiple of 4 up to 256",
                 self.buckets
             ));
         }
@@ -137,6 +138,27 @@ impl BertConfig {
             ));
         }
         Ok(())
+    }
+}
+
+impl std::fmt::Display for BertConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let family = match self.family {
+            Family::Bert => "BERT",
+            Family::Mpnet => "MPNet",
+            Family::Roberta => "RoBERTa",
+        };
+        let pooling = match self.pooling {
+            Pooling::Mean => "mean of the tokens",
+            Pooling::First => "first token",
+        };
+        let Self {
+            width, layers, heads, ..
+        } = self;
+        write!(
+            f,
+            "{family}, {width} wide, {layers} blocks, {heads} heads, {pooling}"
+        )
     }
 }
 

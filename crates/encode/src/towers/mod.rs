@@ -22,8 +22,8 @@ use crate::weights::Source;
 
 /// A network from an input to one vector for each of its items.
 pub trait Tower: Module {
-    /// Its sizes, as a model's card has them.
-    type Config;
+    /// Its sizes, as a model's card has them; shown, they are one line on the tower.
+    type Config: std::fmt::Display;
     /// [`MelBatch`] or [`TokenBatch`].
     type Input;
 
@@ -213,6 +213,14 @@ macro_rules! registry {
                 #[doc = concat!("Of a [`", stringify!($module), "`].")]
                 $variant(<$module as Tower>::Config),
             )+
+        }
+
+        impl std::fmt::Display for $config {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $(Self::$variant(config) => config.fmt(f),)+
+                }
+            }
         }
 
         impl Tower for $tower {

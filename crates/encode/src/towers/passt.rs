@@ -145,6 +145,23 @@ impl PasstConfig {
     }
 }
 
+impl std::fmt::Display for PasstConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            width,
+            layers,
+            heads,
+            patch,
+            stride,
+            ..
+        } = self;
+        write!(
+            f,
+            "PaSST, {width} wide, {layers} blocks, {heads} heads, patches of {patch} every {stride}"
+        )
+    }
+}
+
 fn patches(length: usize, patch: usize, stride: usize) -> usize {
     if length < patch {
         0

@@ -72,6 +72,12 @@ impl RobertaConfig {
     }
 }
 
+impl std::fmt::Display for RobertaConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.network().fmt(f)
+    }
+}
+
 /// The tower.
 #[derive(Module, Debug)]
 pub struct Roberta {

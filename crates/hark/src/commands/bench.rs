@@ -69,7 +69,7 @@ pub enum Command {
     #[command(after_help = "Example:\n  hark bench passt --clips 16 --threads 2")]
     Passt {
         /// How many clips
-        #[arg(long, default_value_t = 16)]
+        #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
         clips: u32,
         /// Clips computed together on a thread
         #[arg(long, default_value_t = 1)]

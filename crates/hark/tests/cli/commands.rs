@@ -11,7 +11,7 @@ use crate::place::{Place, model, rated_set, text};
 #[test]
 fn help_of_every_command_has_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 16] = [
         &["relevance", "similarity"],
         &["relevance", "compute"],
         &["relevance", "fit"],
@@ -22,6 +22,9 @@ fn help_of_every_command_has_an_example() {
         &["models", "list"],
         &["models", "pull"],
         &["models", "info"],
+        &["models", "import"],
+        &["bench", "mel"],
+        &["bench", "passt"],
         &["bench", "neighbours"],
         &["bench", "encode"],
         &["help", "embed"],

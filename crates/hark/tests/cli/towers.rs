@@ -78,7 +78,7 @@ fn an_imported_model_is_listed_and_described() {
         "PaSST, 16 wide, 2 blocks, 2 heads, patches of 16 every 16",
         "32,000 Hz, 128 mel bands from 0 to 15000 Hz",
         "RoBERTa, 16 wide",
-        "16 - 24 - 12, length 1",
+        "to 24, then 12, length 1",
         "the authors' training checkpoint",
         "not stated",
     ] {
@@ -147,9 +147,9 @@ fn recordings_of_every_kind_become_rows() {
     assert_eq!(report["failed"].as_array().unwrap().len(), 2);
     let (rows, columns, numbers) = matrix(&place.path("clips.npy"));
     assert_eq!((rows, columns, numbers.len()), (3, 12, 36));
-    let table = fs_err::read_to_string(place.path("clips.csv")).unwrap();
+    let table = fs_err::read_to_string(place.path("clips.rows.csv")).unwrap();
     let lines: Vec<&str> = table.lines().collect();
-    assert_eq!(lines[0], "row,path,seconds,segments,damage");
+    assert_eq!(lines[0], "row,path,seconds,segments,damage,made_by,crc32");
     assert!(
         lines[1].contains("mono-16.wav") && lines[3].contains("mono.opus"),
         "{table}"
@@ -173,6 +173,47 @@ fn recordings_of_every_kind_become_rows() {
     ]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(matrix(&place.path("clips.npy")).2, numbers);
+    // A table that is older than its matrix: the row that is not what it says is computed anew.
+    let path = place.path("clips.rows.csv");
+    let table = fs_err::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    let checks: Vec<&str> = lines
+        .iter()
+        .map(|line| line.rsplit(',').next().unwrap())
+        .collect();
+    fs_err::write(&path, table.replace(checks[2], "1")).unwrap();
+    place.ok(&[
+        "embed",
+        &wav,
+        &caf,
+        &opus,
+        "--model",
+        "tiny",
+        "-o",
+        "clips.npy",
+        "--resume",
+    ]);
+    assert_eq!(matrix(&place.path("clips.npy")).2, numbers);
+    assert_eq!(fs_err::read_to_string(&path).unwrap(), table);
+    // Rows of other recordings stay, behind.
+    place.ok(&["embed", &opus, "--model", "tiny", "-o", "clips.npy", "--resume"]);
+    let (rows, _, kept) = matrix(&place.path("clips.npy"));
+    assert_eq!((rows, &kept[..12]), (3, &numbers[24..]));
+    // Another length of clips is another kind of vector.
+    let message = place.fails(&[
+        "embed",
+        &wav,
+        "--model",
+        "tiny",
+        "-o",
+        "clips.npy",
+        "--resume",
+        "--clip",
+        "2",
+    ]);
+    assert!(message.contains("another model or length of clips"), "{message}");
+    let message = place.fails(&["embed", &wav, "--model", "tiny", "-o", "none/clips.npy"]);
+    assert!(message.contains("cannot be written"), "{message}");
 }
 
 #[test]

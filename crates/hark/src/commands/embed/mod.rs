@@ -25,7 +25,7 @@ The file holds one row a recording or caption, in the order of the input. Rows o
 and of a model with projections have length 1, and the product of two is their similarity; a tower
 that was imported alone gives its features as they are. Read it with numpy.load.
 
-For recordings, FILE.csv beside FILE.npy says which row is which, how long it is, and what was wrong
+For recordings, FILE.rows.csv beside FILE.npy says which row is which, how long it is, and what was wrong
 with it. A recording that cannot be read is reported and left out, and the exit code is then 1. If you
 stop the command, what is done is written; with --resume it goes on from there.";
 
@@ -63,6 +63,8 @@ pub fn run(args: &Args) -> Result<()> {
     if args.output.extension().is_none_or(|extension| extension != "npy") {
         bail!("{}: vectors are written as .npy", args.output.display());
     }
+    // Hours of work are not to end in a folder that is not there.
+    output::check_place(&args.output)?;
     if !args.recordings.is_empty() {
         return recordings::run(args);
     }

@@ -1,16 +1,17 @@
 //! Recordings to a matrix of vectors and a table of what each row is.
 //!
-//! Both files are written every minute and at the end, the matrix first: whatever happens, the table's rows are all in the
-//! matrix, and `--resume` goes on from them.
+//! Both files are written every minute and at the end, each whole or not at all. `--resume` goes on from the rows whose
+//! checksums in the table are those of the matrix.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
-use hark_encode::model::{AudioEncoder, ClipVector};
+use hark_encode::Error;
+use hark_encode::model::{AudioEncoder, ClipVector, Told, fingerprint};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -26,14 +27,24 @@ const FLUSH: Duration = Duration::from_mins(1);
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     row: usize,
-    path: PathBuf,
+    path: String,
     seconds: f64,
     segments: usize,
     damage: String,
+    /// What made the vector: model and length of clips.
+    made_by: String,
+    /// Of the row's bytes: a table that is older than its matrix is found out.
+    crc32: u32,
 }
 
-/// What is done so far, by the recording's place among the arguments.
-type Done = HashMap<usize, ClipVector>;
+/// What is done so far.
+#[derive(Default)]
+struct Done {
+    /// By the recording's place among the arguments.
+    clips: BTreeMap<usize, ClipVector>,
+    /// Rows of an earlier run that are none of these recordings; they stand behind.
+    others: Vec<(String, ClipVector)>,
+}
 
 pub fn run(args: &Args) -> Result<()> {
     let Some(name) = &args.model.model else {
@@ -45,53 +56,71 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("{name} is a sentence encoder: it reads captions, not recordings");
     };
     let encoder = AudioEncoder::open(&folder, args.model.threads.count().get())?.with_clip(args.clip);
-    let table = args.output.with_extension("csv");
-    let mut done = Done::new();
+    let made_by = format!("{}, {}", fingerprint(&folder)?, encoder.clip());
+    let table = args.output.with_extension("rows.csv");
+    let mut done = Done::default();
     if args.resume {
-        done = read_done(args, &table, encoder.dim())?;
+        done = read_done(args, &table, encoder.dim(), &made_by)?;
     }
     let left: Vec<usize> = (0..args.recordings.len())
-        .filter(|nth| !done.contains_key(nth))
+        .filter(|nth| !done.clips.contains_key(nth))
         .collect();
     let paths: Vec<PathBuf> = left.iter().map(|&nth| args.recordings[nth].clone()).collect();
-    let mut failed: Vec<(PathBuf, String)> = Vec::new();
-    let mut flushed = Instant::now();
+    let mut fresh = false;
+    let mut failed: Vec<(String, String)> = Vec::new();
+    let began = Instant::now();
+    let mut flushed = began;
     let mut broken = None;
-    let bar = progress::items("embedding recordings");
-    bar.set_length(args.recordings.len() as u64);
-    let outcome = encoder.embed_files(&paths, &mut |nth, result| {
-        match result {
-            Ok(clip) => {
-                if let Some(damage) = &clip.damage {
-                    bar.suspend(|| eprintln!("hark: warning: {}: {damage}", paths[nth].display()));
-                }
-                done.insert(left[nth], clip);
+    let total = args.recordings.len() as u64;
+    let bar = progress::recordings("embedding");
+    bar.set_length(total);
+    let mut heard = 0.0;
+    let outcome = encoder.embed_files(&paths, &mut |told| {
+        match told {
+            Told::Segment { seconds } => {
+                heard += seconds;
+                bar.set_message(format!("{:.0}", heard / began.elapsed().as_secs_f64().max(1e-3)));
             }
-            Err(error) => {
+            Told::Recording {
+                file,
+                result: Ok(clip),
+            } => {
+                if let Some(damage) = &clip.damage {
+                    bar.suspend(|| eprintln!("hark: warning: {}: {damage}", paths[file].display()));
+                }
+                done.clips.insert(left[file], clip);
+                fresh = true;
+            }
+            Told::Recording {
+                file,
+                result: Err(error),
+            } => {
+                let path = paths[file].display().to_string();
                 // Errors of the audio crate name the file themselves.
-                bar.suspend(|| eprintln!("hark: {error}"));
-                failed.push((paths[nth].clone(), error.to_string()));
+                let message = match error {
+                    Error::Audio(error) => error.to_string(),
+                    other => format!("{path}: {other}"),
+                };
+                bar.suspend(|| eprintln!("hark: {message}"));
+                failed.push((path, message));
             }
         }
-        if flushed.elapsed() > FLUSH {
-            flushed = Instant::now();
-            if let Err(error) = write(args, &table, &done, encoder.dim()) {
+        if fresh && flushed.elapsed() > FLUSH {
+            (flushed, fresh) = (Instant::now(), false);
+            if let Err(error) = write(args, &table, &done, &made_by) {
                 broken = Some(error);
                 return ControlFlow::Break(());
             }
         }
-        progress::show(
-            &bar,
-            (done.len() + failed.len()) as u64,
-            args.recordings.len() as u64,
-        )
+        progress::show(&bar, (done.clips.len() + failed.len()) as u64, total)
     });
     bar.finish_and_clear();
     if let Some(error) = broken {
         return Err(error);
     }
-    if !done.is_empty() {
-        write(args, &table, &done, encoder.dim())?;
+    let rows = done.clips.len() + done.others.len();
+    if rows > 0 {
+        write(args, &table, &done, &made_by)?;
     }
     outcome?;
     if args.json {
@@ -100,13 +129,13 @@ pub fn run(args: &Args) -> Result<()> {
             .map(|(path, error)| json!({"path": path, "error": error}))
             .collect();
         output::print_json(&json!({
-            "output": args.output, "table": table, "rows": done.len(), "dim": encoder.dim(), "model": name, "failed": failed,
+            "output": args.output.display().to_string(), "table": table.display().to_string(), "rows": rows, "dim": encoder.dim(), "model": name, "failed": failed,
         }))?;
-    } else if !done.is_empty() {
+    } else if rows > 0 {
         eprintln!(
             "{}: {} vectors of {}; {} says which row is which",
             args.output.display(),
-            output::count(done.len()),
+            output::count(rows),
             encoder.dim(),
             table.display()
         );
@@ -121,71 +150,83 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn write(args: &Args, table: &Path, done: &Done, dim: usize) -> Result<()> {
-    let mut order: Vec<usize> = done.keys().copied().collect();
-    order.sort_unstable();
+fn write(args: &Args, table: &Path, done: &Done, made_by: &str) -> Result<()> {
+    let own = done
+        .clips
+        .iter()
+        .map(|(&nth, clip)| (args.recordings[nth].display().to_string(), clip));
+    let others = done.others.iter().map(|(path, clip)| (path.clone(), clip));
+    let rows: Vec<(String, &ClipVector)> = own.chain(others).collect();
+    let dim = rows.first().map_or(0, |(_, clip)| clip.vector.len());
     output::write_whole(&args.output, |file| {
-        npy::write_header::<f32>(file, &[order.len(), dim])?;
-        order
-            .iter()
-            .try_for_each(|nth| npy::write_numbers(file, &done[nth].vector))
+        npy::write_header::<f32>(file, &[rows.len(), dim])?;
+        rows.iter()
+            .try_for_each(|(_, clip)| npy::write_numbers(file, &clip.vector))
     })?;
     output::write_whole(table, |file| {
-        let mut rows = csv::Writer::from_writer(file);
-        for (row, nth) in order.iter().enumerate() {
-            let clip = &done[nth];
-            rows.serialize(Line {
+        let mut lines = csv::Writer::from_writer(file);
+        for (row, (path, clip)) in rows.iter().enumerate() {
+            lines.serialize(Line {
                 row,
-                path: args.recordings[*nth].clone(),
+                path: path.clone(),
                 seconds: (clip.seconds * 1000.0).round() / 1000.0,
                 segments: clip.segments,
                 damage: clip.damage.clone().unwrap_or_default(),
+                made_by: made_by.to_owned(),
+                crc32: checksum(&clip.vector),
             })?;
         }
-        rows.flush()?;
+        lines.flush()?;
         Ok(())
     })
 }
 
-/// What an earlier run has done of these recordings.
-fn read_done(args: &Args, table: &Path, dim: usize) -> Result<Done> {
+fn checksum(vector: &[f32]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for number in vector {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.finalize()
+}
+
+/// What an earlier run has done.
+fn read_done(args: &Args, table: &Path, dim: usize, made_by: &str) -> Result<Done> {
+    let mut done = Done::default();
     if !args.output.exists() || !table.exists() {
-        return Ok(Done::new());
+        return Ok(done);
     }
     let matrix = npy::read_matrix(&args.output)?;
-    if matrix.columns != dim {
-        bail!(
-            "{}: vectors of {}, and this model's have {dim}: it is of another model; remove it, or leave out --resume",
-            args.output.display(),
-            matrix.columns
-        );
-    }
-    let places: HashMap<&Path, usize> = args
+    let places: HashMap<String, usize> = args
         .recordings
         .iter()
         .enumerate()
-        .map(|(nth, path)| (path.as_path(), nth))
+        .map(|(nth, path)| (path.display().to_string(), nth))
         .collect();
-    let mut done = Done::new();
-    let rows = csv::Reader::from_reader(fs::File::open(table)?).into_deserialize::<Line>();
-    for row in rows {
-        let row = row.with_context(|| table.display().to_string())?;
-        let Some(vector) = matrix.numbers.chunks_exact(dim).nth(row.row) else {
+    for line in csv::Reader::from_reader(fs::File::open(table)?).into_deserialize::<Line>() {
+        let line = line.with_context(|| format!("{}: not a table of hark's", table.display()))?;
+        if line.made_by != made_by || matrix.columns != dim {
             bail!(
-                "{}: row {} is not in {}",
-                table.display(),
-                row.row,
-                args.output.display()
+                "{}: its rows are of another model or length of clips ({}; now {made_by}); remove it, or leave out --resume",
+                args.output.display(),
+                line.made_by
             );
+        }
+        // A kill between the two files leaves a table that is older than its matrix: rows that moved are done anew.
+        let vector = matrix.numbers.chunks_exact(dim).nth(line.row);
+        let Some(vector) = vector.filter(|vector| checksum(vector) == line.crc32) else {
+            continue;
         };
-        if let Some(&nth) = places.get(row.path.as_path()) {
-            let clip = ClipVector {
-                vector: vector.to_vec(),
-                seconds: row.seconds,
-                segments: row.segments,
-                damage: Some(row.damage).filter(|damage| !damage.is_empty()),
-            };
-            done.insert(nth, clip);
+        let clip = ClipVector {
+            vector: vector.to_vec(),
+            seconds: line.seconds,
+            segments: line.segments,
+            damage: Some(line.damage).filter(|damage| !damage.is_empty()),
+        };
+        match places.get(&line.path) {
+            Some(&nth) => {
+                done.clips.insert(nth, clip);
+            }
+            None => done.others.push((line.path, clip)),
         }
     }
     Ok(done)

@@ -99,10 +99,17 @@ pub fn run(home: &Home, args: Args) -> Result<()> {
         imported.tokenizer.as_deref(),
     )
     .with_context(|| format!("{}: cannot be written", fresh.display()))?;
+    let old = aside.path().join("old");
     if place.exists() {
-        fs::rename(&place, aside.path().join("old"))?;
+        fs::rename(&place, &old)?;
     }
-    fs::rename(&fresh, &place)?;
+    if let Err(error) = fs::rename(&fresh, &place) {
+        // The folder aside is removed with all that is in it: the old model must not be.
+        if old.exists() {
+            fs::rename(&old, &place)?;
+        }
+        return Err(error.into());
+    }
     wheel.finish_and_clear();
     if args.json {
         return output::print_json(

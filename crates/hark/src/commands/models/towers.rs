@@ -7,8 +7,6 @@ use fs_err as fs;
 use hark_encode::card::{AudioCard, Card, TextCard};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::model::{CARD, WEIGHTS};
-use hark_encode::towers::bert::BertConfig;
-use hark_encode::towers::{AudioConfig, TextConfig};
 use serde_json::json;
 
 use crate::output;
@@ -92,18 +90,13 @@ pub fn info(folder: &Path, json: bool) -> Result<()> {
 }
 
 fn audio_lines(card: &AudioCard, parameters: usize) -> String {
-    let AudioConfig::Passt(config) = &card.side.network;
     let mel = &card.front_end;
     format!(
-        "  audio        PaSST, {} wide, {} blocks, {} heads, patches of {} every {}, {} parameters\n  \
+        "  audio        {}, {} parameters\n  \
            front end    {} Hz, {} mel bands from {} to {} Hz, window {} every {} samples\n  \
            segments     {} s, {}\n  \
            projection   {}\n",
-        config.width,
-        config.layers,
-        config.heads,
-        config.patch,
-        config.stride,
+        card.side.network,
         output::count(parameters),
         output::count(mel.rate),
         mel.mels,
@@ -113,27 +106,11 @@ fn audio_lines(card: &AudioCard, parameters: usize) -> String {
         mel.hop,
         card.segment_seconds,
         card.clip,
-        widths(config.width, &card.side.projection),
+        widths(&card.side.projection),
     )
 }
 
 fn text_lines(card: &TextCard, parameters: usize) -> String {
-    let (name, width, layers, heads) = match &card.side.network {
-        TextConfig::Roberta(config) => ("RoBERTa".to_owned(), config.width, config.layers, config.heads),
-        TextConfig::Sentence(BertConfig {
-            family,
-            pooling,
-            width,
-            layers,
-            heads,
-            ..
-        }) => (
-            format!("{family:?} sentence encoder, {pooling:?} pooling"),
-            *width,
-            *layers,
-            *heads,
-        ),
-    };
     let mut prepared = format!("at most {} tokens", card.max_tokens);
     if card.strip_punctuation {
         prepared.push_str(", without punctuation");
@@ -142,21 +119,19 @@ fn text_lines(card: &TextCard, parameters: usize) -> String {
         prepared.push_str(", in lower case");
     }
     format!(
-        "  text         {name}, {width} wide, {layers} blocks, {heads} heads, {} parameters\n  \
+        "  text         {}, {} parameters\n  \
            reads        {prepared}\n  \
            projection   {}\n",
+        card.side.network,
         output::count(parameters),
-        widths(width, &card.side.projection),
+        widths(&card.side.projection),
     )
 }
 
-fn widths(input: usize, projection: &[usize]) -> String {
+fn widths(projection: &[usize]) -> String {
     if projection.is_empty() {
-        return format!("none: {input} features as they are");
+        return "none: the tower's features as they are".to_owned();
     }
-    let layers: Vec<String> = std::iter::once(&input)
-        .chain(projection)
-        .map(ToString::to_string)
-        .collect();
-    format!("{}, length 1", layers.join(" - "))
+    let layers: Vec<String> = projection.iter().map(ToString::to_string).collect();
+    format!("to {}, length 1", layers.join(", then "))
 }
