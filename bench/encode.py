@@ -57,8 +57,11 @@ def main():
         os.environ[name] = str(arguments.threads)
     # Off by itself after a fork, with a warning; said aloud here, as its batches are small.
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
-    import sentence_transformers
     import torch
+
+    # Nothing runs on a GPU, and torchaudio, which transformers loads, refuses a torch of another CUDA version.
+    torch.version.cuda = None
+    import sentence_transformers
     import transformers
 
     torch.set_num_threads(arguments.threads)

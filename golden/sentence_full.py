@@ -53,8 +53,11 @@ def main():
     arguments = parser.parse_args()
 
     import numpy as np
-    import sentence_transformers
     import torch
+
+    # Nothing runs on a GPU, and torchaudio, which transformers loads, refuses a torch of another CUDA version.
+    torch.version.cuda = None
+    import sentence_transformers
     import transformers
 
     torch.set_num_threads(arguments.threads)

@@ -35,9 +35,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import sentence_transformers
-import tokenizers
 import torch
+
+# Nothing runs on a GPU, and torchaudio, which transformers loads, refuses a torch of another CUDA version.
+torch.version.cuda = None
+import sentence_transformers  # noqa: E402
+import tokenizers
 import transformers
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
