@@ -1,10 +1,12 @@
-//! The log-mel spectrogram of raw samples, for scripts that compare it with others.
+//! The log-mel spectrogram of a recording or of raw samples, for scripts that compare it with others.
 //!
-//! `logmel IN OUT [ROUNDS]` reads mono samples at 32 kHz, raw little-endian f32, and writes `[mels, frames]`, raw
-//! little-endian f32, with PaSST's settings. With ROUNDS it computes the spectrogram so often on one thread and
-//! prints the seconds that the fastest round took.
+//! `logmel IN OUT [ROUNDS]` reads mono samples at 32 kHz, raw little-endian f32, from a file called `.f32`,
+//! or decodes and resamples any other, and writes `[mels, frames]`, raw little-endian f32, with PaSST's
+//! settings. With ROUNDS it computes the spectrogram so often on one thread and prints the seconds that the
+//! fastest round took.
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Instant;
 
 use hark_audio::mel::{MelConfig, MelSpectrogram};
@@ -16,8 +18,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         [input, output, rounds] => (input, output, Some(rounds.parse::<u32>()?)),
         _ => return Err("usage: logmel IN OUT [ROUNDS]".into()),
     };
-    let samples = read(input)?;
-    let spectrogram = MelSpectrogram::new(MelConfig::default())?;
+    let config = MelConfig::default();
+    let samples = match input.strip_suffix(".f32") {
+        Some(_) => read(input)?,
+        None => hark_audio::read(Path::new(input), config.rate, None)?.samples,
+    };
+    let spectrogram = MelSpectrogram::new(config)?;
     let log_mel = spectrogram.compute(&samples)?;
     if let Some(rounds) = rounds {
         let mut fastest = f64::INFINITY;

@@ -10,6 +10,7 @@
 use std::io::SeekFrom;
 
 use crate::aiff::big;
+use crate::decode::MOST_CHANNELS;
 use crate::metadata::{LONGEST_TEXT, Metadata, clean, keep_first};
 use crate::pcm::{Coding, Layout};
 use crate::source::{Source, read_bounded, read_up_to};
@@ -94,11 +95,21 @@ fn parse_description(body: &[u8]) -> Result<(u32, usize, Option<Layout>), Fault>
         }
         return Ok((rate, channels, None));
     }
-    let coding = match (flags & 1, bits) {
-        (0, 1..=32) => Coding::Integer(bits.div_ceil(8) as usize),
-        (1, 32) => Coding::Float32,
-        (1, 64) => Coding::Float64,
-        _ => return Err(Fault::What(format!("samples of {bits} bits"))),
+    if !(1..=MOST_CHANNELS).contains(&channels) {
+        // That has its own error, for every container.
+        return Ok((rate, channels, None));
+    }
+    let width = sample_bytes(packet_bytes, packet_frames, channels);
+    let coding = match (flags & 1, bits, width) {
+        (0, 1..=32, Some(width @ 1..=4)) if bits <= 8 * width => Coding::Integer(width as usize),
+        (1, 32, Some(4)) => Coding::Float32,
+        (1, 64, Some(8)) => Coding::Float64,
+        _ => {
+            return Err(Fault::What(format!(
+                "samples of {bits} bits in packets of {packet_bytes} bytes, {packet_frames} frames and \
+                 {channels} channels"
+            )));
+        }
     };
     Ok((
         rate,
@@ -109,6 +120,14 @@ fn parse_description(body: &[u8]) -> Result<(u32, usize, Option<Layout>), Fault>
             channels,
         }),
     ))
+}
+
+/// How many bytes one sample takes, which may be more than its bits need: 24 bits often stand in 4 bytes. The
+/// format has no flag for where in them; they are taken to be the highest ones, as in WAV files. `None` if
+/// the bytes of a packet cannot be shared out evenly.
+fn sample_bytes(packet_bytes: u64, packet_frames: u64, channels: usize) -> Option<u64> {
+    let samples = packet_frames.checked_mul(channels as u64)?;
+    (samples > 0 && packet_bytes.is_multiple_of(samples)).then(|| packet_bytes / samples)
 }
 
 /// Pairs of texts that each end in a zero byte, after a count that is not needed.

@@ -26,8 +26,9 @@ pub const HIGHEST_RATE: u32 = 768_000;
 /// The most channels. The largest microphone arrays that write one file have 64.
 pub const MOST_CHANNELS: usize = 64;
 
-/// How many packets in a row may bring no samples, such as those of a video beside the sound, before the file is
-/// given up. It keeps a demuxer that no longer moves on from running for ever.
+/// How many packets in a row may bring no samples, such as those of a video beside the sound and those that
+/// cannot be decoded, before the file is given up. It keeps a demuxer that no longer moves on from running
+/// for ever.
 pub const MOST_EMPTY_PACKETS: usize = 100_000;
 
 /// Buffer of file reads.
@@ -286,18 +287,25 @@ impl Decoder {
         while !self.ended && self.block.is_empty() {
             let step = match &mut self.body {
                 Body::Packets(packets) => packets.next(&mut self.block),
-                Body::Pcm(pcm) => pcm.next(&mut self.block).map_err(|source| Error::Read {
+                Body::Pcm(pcm) => pcm.next(&mut self.block),
+            };
+            let step = step.map_err(|source| {
+                self.ended = true;
+                Error::Read {
                     path: self.path.clone(),
                     source,
-                })?,
-            };
+                }
+            })?;
             empty += 1;
+            if let Step::Skipped(what) = &step {
+                let damage = self.note(what.clone());
+                damage.skipped_packets += 1;
+            }
+            let go_on = empty < MOST_EMPTY_PACKETS || !self.block.is_empty();
             match step {
-                Step::Samples if empty < MOST_EMPTY_PACKETS => {}
-                Step::Samples => self.stop("nothing but packets without sound follows".to_owned())?,
-                Step::Skipped(what) => {
-                    let damage = self.note(what);
-                    damage.skipped_packets += 1;
+                Step::Samples | Step::Skipped(_) if go_on => {}
+                Step::Samples | Step::Skipped(_) => {
+                    self.stop("nothing but packets without sound follows".to_owned())?;
                 }
                 Step::Broken(what) => self.stop(what)?,
                 Step::BrokeDown if self.frames == 0 => {

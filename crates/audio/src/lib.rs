@@ -17,6 +17,7 @@ mod caf;
 mod chunks;
 mod decode;
 mod error;
+mod id3;
 pub mod mel;
 mod metadata;
 mod mp4;

@@ -83,24 +83,37 @@ fn for_each_box(source: &mut dyn Source, start: u64, end: u64, visit: &mut Visit
     Ok(())
 }
 
-/// Looks for `tkhd`, `mdhd` and `elst`, through the boxes that hold them.
+/// Looks for `tkhd`, and for `mdhd` and `elst` in the boxes that hold them. It goes one level down and no
+/// further: a file may nest boxes in one another as deep as it is long.
 fn read_track(source: &mut dyn Source, start: u64, end: u64, edit: &mut Edit) -> io::Result<()> {
-    for_each_box(source, start, end, &mut |source, name, start, end| {
-        match &name {
-            b"mdia" | b"edts" => return read_track(source, start, end, edit),
-            b"tkhd" | b"mdhd" | b"elst" => {}
-            _ => return Ok(()),
-        }
-        source.seek(SeekFrom::Start(start))?;
-        let body = read_bounded(source, end - start, 4096)?;
-        let wide = body.first() == Some(&1);
-        match &name {
-            b"tkhd" => edit.track = big(&body, if wide { 20 } else { 12 }, 4).unwrap_or(0) as u32,
-            b"mdhd" => edit.timescale = big(&body, if wide { 20 } else { 12 }, 4).unwrap_or(0),
-            _ => edit.start = first_edit(&body, wide).unwrap_or(0),
-        }
-        Ok(())
+    for_each_box(source, start, end, &mut |source, name, start, end| match &name {
+        b"mdia" | b"edts" => for_each_box(source, start, end, &mut |source, name, start, end| {
+            read_field(source, name, start, end, edit)
+        }),
+        _ => read_field(source, name, start, end, edit),
     })
+}
+
+/// Takes over what `tkhd`, `mdhd` or `elst` says; other boxes are passed over.
+fn read_field(
+    source: &mut dyn Source,
+    name: [u8; 4],
+    start: u64,
+    end: u64,
+    edit: &mut Edit,
+) -> io::Result<()> {
+    if ![b"tkhd", b"mdhd", b"elst"].contains(&&name) {
+        return Ok(());
+    }
+    source.seek(SeekFrom::Start(start))?;
+    let body = read_bounded(source, end - start, 4096)?;
+    let wide = body.first() == Some(&1);
+    match &name {
+        b"tkhd" => edit.track = big(&body, if wide { 20 } else { 12 }, 4).unwrap_or(0) as u32,
+        b"mdhd" => edit.timescale = big(&body, if wide { 20 } else { 12 }, 4).unwrap_or(0),
+        _ => edit.start = first_edit(&body, wide).unwrap_or(0),
+    }
+    Ok(())
 }
 
 /// The media time of the first edit that is not empty; an empty one has the time -1.

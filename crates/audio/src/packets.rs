@@ -34,10 +34,10 @@ use symphonia::core::packet::Packet;
 
 use crate::metadata::{LONGEST_TEXT, Metadata};
 use crate::mp4::Edit;
-use crate::ogg;
 use crate::opus::{self, Head, Opus};
 use crate::pcm::Step;
 use crate::source::{Budget, MOST_BYTES_PER_PACKET, MOST_BYTES_TO_OPEN, Metered, Source};
+use crate::{id3, ogg};
 
 /// Pictures in tags are not wanted, but symphonia reads them; larger ones are passed over.
 const LARGEST_PICTURE: usize = 16 << 20;
@@ -117,24 +117,29 @@ impl Packets {
         length: u64,
         edits: &[Edit],
     ) -> Result<(Self, About), Refusal> {
-        shielded(|| Self::open_unshielded(source, length, edits)).unwrap_or(Err(Refusal::BrokeDown))
+        let budget = Budget::default();
+        let opened = shielded(|| Self::open_unshielded(source, length, edits, budget.clone()));
+        match budget.take_fault() {
+            Some(fault) => Err(Refusal::Read(fault)),
+            None => opened.unwrap_or(Err(Refusal::BrokeDown)),
+        }
     }
 
     fn open_unshielded(
         mut source: Box<dyn Source>,
         length: u64,
         edits: &[Edit],
+        budget: Budget,
     ) -> Result<(Self, About), Refusal> {
         let cut_ogg = ogg::is_cut(&mut source, length).map_err(Refusal::Read)?;
         source.seek(SeekFrom::Start(0)).map_err(Refusal::Read)?;
-        let budget = Budget::default();
         budget.set(MOST_BYTES_TO_OPEN);
         let metered = Box::new(Metered::new(source, length, budget.clone()));
         let stream = MediaSourceStream::new(metered, MediaSourceStreamOptions::default());
         let texts = MetadataOptions::default()
             .limit_tag_bytes(Limit::Maximum(LONGEST_TEXT))
             .limit_visual_bytes(Limit::Maximum(LARGEST_PICTURE));
-        let mut format = symphonia::default::get_probe()
+        let mut format = id3::probe()
             .probe(&Hint::new(), stream, FormatOptions::default(), texts)
             .map_err(refuse_format)?;
         let container = container_name(format.format_info().short_name);
@@ -195,9 +200,14 @@ impl Packets {
         ))
     }
 
-    /// Appends the next packet's samples to `out`; some packets have none.
-    pub(crate) fn next(&mut self, out: &mut Vec<f32>) -> Step {
-        shielded(|| self.next_unshielded(out)).unwrap_or(Step::BrokeDown)
+    /// Appends the next packet's samples to `out`; some packets have none. Demuxers take a source that cannot
+    /// be read for one that ends or is damaged, and so the source itself is asked.
+    pub(crate) fn next(&mut self, out: &mut Vec<f32>) -> io::Result<Step> {
+        let step = shielded(|| self.next_unshielded(out));
+        match self.budget.take_fault() {
+            Some(fault) => Err(fault),
+            None => Ok(step.unwrap_or(Step::BrokeDown)),
+        }
     }
 
     fn next_unshielded(&mut self, out: &mut Vec<f32>) -> Step {
@@ -249,7 +259,7 @@ impl Packets {
                 Err(e) => return Err(Step::Broken(describe(&e))),
             },
         }
-        if self.mixed.iter().any(|s| !s.is_finite()) {
+        if !all_finite(&self.mixed) {
             return Err(Step::Skipped(
                 "a packet decodes to numbers that are not finite".to_owned(),
             ));
@@ -447,22 +457,33 @@ fn mix(buffer: &GenericAudioBufferRef<'_>, out: &mut Vec<f32>) {
 
 fn mix_planes<S: Sample + IntoSample<f64>>(buffer: &AudioBuffer<S>, out: &mut Vec<f32>) {
     let planes: Vec<&[S]> = (0..buffer.num_planes()).filter_map(|i| buffer.plane(i)).collect();
-    let count = planes.len().max(1) as f64;
-    for i in 0..buffer.frames() {
-        let sum: f64 = planes
-            .iter()
-            .filter_map(|p| p.get(i))
-            .map(|&s| IntoSample::<f64>::into_sample(s))
-            .sum();
-        out.push((sum / count) as f32);
+    let wide = |s: S| IntoSample::<f64>::into_sample(s);
+    // Nearly all files have one or two channels. Without a loop within the loop several frames are done at
+    // once.
+    match planes.as_slice() {
+        [only] => out.extend(only.iter().map(|&s| wide(s) as f32)),
+        [left, right] => {
+            let pairs = left.iter().zip(*right);
+            out.extend(pairs.map(|(&l, &r)| (0.5 * (wide(l) + wide(r))) as f32));
+        }
+        planes => {
+            let count = planes.len().max(1) as f64;
+            out.extend((0..buffer.frames()).map(|i| {
+                let sum: f64 = planes.iter().filter_map(|p| p.get(i)).map(|&s| wide(s)).sum();
+                (sum / count) as f32
+            }));
+        }
     }
+}
+
+/// Looks at all samples even if the first is amiss: without a way out in between, many are done at once.
+fn all_finite(samples: &[f32]) -> bool {
+    let bad = samples.iter().map(|s| u32::from(!s.is_finite()));
+    bad.fold(0, |any, this| any | this) == 0
 }
 
 fn refuse_format(error: Fault) -> Refusal {
     match error {
-        Fault::IoError(e) if e.kind() != io::ErrorKind::UnexpectedEof && e.raw_os_error().is_some() => {
-            Refusal::Read(e)
-        }
         Fault::Unsupported(what) if what.starts_with("core (probe)") => Refusal::Unknown,
         Fault::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => Refusal::Header {
             container: "sound".to_owned(),
@@ -490,5 +511,52 @@ fn container_name(short: &'static str) -> &'static str {
         "isomp4" => "mp4",
         "mp1" | "mp2" | "mp3" | "mpa" => "mp3",
         short => short,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use symphonia::core::audio::{AudioMut as _, AudioSpec, Channels};
+
+    /// Against the mean by its formula; the order of the sum is the same, and so are all bits.
+    #[test]
+    fn one_two_and_more_planes_give_the_mean() {
+        for planes in [1_usize, 2, 3, 6] {
+            let spec = AudioSpec::new(48_000, Channels::Discrete(planes as u16));
+            let mut buffer = AudioBuffer::<i32>::new(spec, 100);
+            buffer.render_uninit(Some(37));
+            let value = |plane: usize, i: usize| (i as i32 * 50_000_003).wrapping_mul(3 + plane as i32);
+            for plane in 0..planes {
+                for (i, sample) in buffer.plane_mut(plane).unwrap().iter_mut().enumerate() {
+                    *sample = value(plane, i);
+                }
+            }
+            let mut found = Vec::new();
+            mix_planes(&buffer, &mut found);
+            let wanted: Vec<f32> = (0..37)
+                .map(|i| {
+                    let sum: f64 = (0..planes)
+                        .map(|p| f64::from(value(p, i)) / 2_147_483_648.0)
+                        .sum();
+                    (sum / planes as f64) as f32
+                })
+                .collect();
+            assert_eq!(found, wanted, "{planes} planes");
+        }
+    }
+
+    #[test]
+    fn one_number_that_is_not_finite_is_found_at_every_place() {
+        let mut samples = [0.5_f32; 67];
+        assert!(all_finite(&samples) && all_finite(&[]));
+        for at in 0..samples.len() {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                samples[at] = bad;
+                assert!(!all_finite(&samples), "{at} {bad}");
+                samples[at] = f32::MAX;
+            }
+        }
+        assert!(all_finite(&samples));
     }
 }

@@ -4,8 +4,8 @@
 //! really arrive, so a bound on the bytes per step bounds the memory, whatever the header says.
 
 use std::io::{self, Read, Seek, SeekFrom};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use symphonia::core::io::MediaSource;
 
@@ -21,13 +21,32 @@ pub const MOST_BYTES_TO_OPEN: u64 = 256 << 20;
 /// here has less than 1 MiB; the rest leaves room for pictures and video that lie between.
 pub const MOST_BYTES_PER_PACKET: u64 = 64 << 20;
 
-/// How many bytes may still be read. Shared by the source, which the demuxer owns, and the one who sets it.
+/// How many bytes may still be read, and what the system said if it could not read them. Shared by the
+/// source, which the demuxer owns, and the one who sets it.
 #[derive(Clone, Default)]
-pub(crate) struct Budget(Arc<AtomicU64>);
+pub(crate) struct Budget {
+    left: Arc<AtomicU64>,
+    fault: Arc<Mutex<Option<io::Error>>>,
+}
 
 impl Budget {
     pub(crate) fn set(&self, bytes: u64) {
-        self.0.store(bytes, Ordering::Relaxed);
+        self.left.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The first error of the source itself. The end of the file and a budget used up are none.
+    pub(crate) fn take_fault(&self) -> Option<io::Error> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Keeps the error and returns one of the same kind for the demuxer.
+    fn note(&self, error: io::Error) -> io::Error {
+        let kind = error.kind();
+        self.fault
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(error);
+        kind.into()
     }
 }
 
@@ -50,15 +69,21 @@ impl Metered {
 
 impl Read for Metered {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.budget.0.load(Ordering::Relaxed);
+        let left = self.budget.left.load(Ordering::Relaxed);
         if left == 0 && !buffer.is_empty() {
             return Err(io::Error::other(
                 "a single packet or header is larger than any real one",
             ));
         }
         let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let got = self.inner.read(&mut buffer[..most])?;
-        self.budget.0.store(left - got as u64, Ordering::Relaxed);
+        let got = loop {
+            match self.inner.read(&mut buffer[..most]) {
+                Ok(got) => break got,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.budget.note(e)),
+            }
+        };
+        self.budget.left.store(left - got as u64, Ordering::Relaxed);
         Ok(got)
     }
 }

@@ -109,12 +109,12 @@ pub(crate) fn header(source: &mut dyn Source, length: u64) -> Result<Header, Fau
 }
 
 /// The size of the samples. `None` stands for all that follows: the size is a placeholder that no `ds64` chunk
-/// resolves, or the recorder never came to write sizes at all.
+/// resolves, or the recorder never came to write sizes at all, there or here.
 fn data_size(chunk: Chunk, riff_size: u64, large_size: Option<u64>, length: u64) -> Option<u64> {
-    let never_written =
-        chunk.size == 0 && (riff_size == 0 || riff_size == PLACEHOLDER) && length > chunk.start;
+    let more = length > chunk.start;
+    let never_written = chunk.size == 0 && (riff_size == 0 || riff_size == PLACEHOLDER) && more;
     match chunk.size {
-        PLACEHOLDER => large_size,
+        PLACEHOLDER => large_size.filter(|&size| size > 0 || !more),
         _ if never_written => None,
         size => Some(size),
     }

@@ -4,7 +4,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use hark_audio::{Bext, Decoder, Peaks, Stream, probe, read};
+use hark_audio::{Bext, Decoder, Error, Peaks, Stream, probe, read};
 use support::{Wav, best_lag, bytes, decode, decode_bytes, expected, file, formula, samples};
 
 /// Name, container, codec, rate, channels, bits.
@@ -320,6 +320,67 @@ fn wav_whose_sizes_were_never_written() {
         let found = decode_bytes(file).unwrap();
         assert!(found.samples == expected(8_000, 1, 16));
         assert_eq!((found.info.seconds, found.damage), (None, None));
+    }
+    for outer in [*b"RF64", *b"BW64"] {
+        let mut large = Wav::new(1, 1, 8_000, 16, samples(8_000, 1, 16));
+        large.outer = outer;
+        large.chunks.insert(0, (*b"ds64", vec![0; 28]));
+        let mut file = large.bytes();
+        file[4..8].fill(0xff);
+        file[76..80].fill(0xff);
+        let found = decode_bytes(file).unwrap();
+        assert!(found.samples == expected(8_000, 1, 16));
+        assert_eq!((found.info.seconds, found.damage), (None, None));
+    }
+}
+
+/// A CAF file of one packet per frame.
+fn caf(channels: u32, bits: u32, packet_bytes: u32, little: bool, body: &[u8]) -> Vec<u8> {
+    let mut file = b"caff\0\x01\0\0desc\0\0\0\0\0\0\0\x20".to_vec();
+    file.extend(8_000_f64.to_be_bytes());
+    file.extend(b"lpcm");
+    for field in [if little { 2 } else { 0 }, packet_bytes, 1, channels, bits] {
+        file.extend(field.to_be_bytes());
+    }
+    file.extend(b"data");
+    file.extend((body.len() as u64 + 4).to_be_bytes());
+    file.extend([0; 4]);
+    file.extend(body);
+    file
+}
+
+#[test]
+fn caf_samples_in_more_bytes_than_they_need() {
+    for (channels, bits, bytes, little) in [
+        (1, 24, 4, true),
+        (2, 24, 4, false),
+        (2, 24, 3, true),
+        (1, 16, 3, false),
+        (3, 16, 4, true),
+    ] {
+        let values = (0..8_000).flat_map(|n| support::quantised(n, 8_000, channels, bits));
+        let body: Vec<u8> = values
+            .flat_map(|value| {
+                let high = (value << (32 - bits)).to_be_bytes();
+                let mut sample = high[..bytes].to_vec();
+                if little {
+                    sample.reverse();
+                }
+                sample
+            })
+            .collect();
+        let file = caf(channels as u32, bits, (bytes * channels) as u32, little, &body);
+        let found = decode_bytes(file).unwrap();
+        assert!(
+            found.samples == expected(8_000, channels, bits),
+            "{bits} bits in {bytes} bytes"
+        );
+        assert_eq!(found.damage, None);
+    }
+    // Bytes that do not divide, that are too few, none at all, and more than any sample has.
+    for (channels, bits, bytes) in [(2, 16, 5), (2, 24, 4), (1, 16, 0), (1, 16, 5), (1, 32, u32::MAX)] {
+        let result = decode_bytes(caf(channels, bits, bytes, true, &[0; 400]));
+        assert!(matches!(result, Err(Error::Header { .. })), "{result:?}");
     }
 }
 

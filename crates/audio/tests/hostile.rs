@@ -1,4 +1,8 @@
 //! Files that lie, break off or hold nonsense: an error or a damage each, never a panic, never much memory.
+//!
+//! How much memory was held is counted by an allocator, and the trait for one has unsafe functions only. This
+//! is the one place of the crate with `unsafe` in it; it is part of no library and no program, and hands
+//! every call on to the system's allocator.
 #![allow(
     unsafe_code,
     reason = "an allocator that counts can only be written with unsafe functions"
@@ -10,7 +14,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::Path;
 
-use hark_audio::{Decoder, Error, Stream, probe, read};
+use hark_audio::{Decoder, Error, MOST_EMPTY_PACKETS, Stream, probe, read};
 use support::{Wav, all_files, bytes, decode_bytes, file, samples};
 
 /// Counts what each thread holds, so that tests beside each other do not disturb the count.
@@ -332,6 +336,187 @@ fn files_that_break_the_decoder_down_are_errors_or_damage() {
             wild[at..at + 6].fill(0x7f);
             let _ = run(wild);
         }
+    }
+}
+
+/// Ogg pages after whole sound, full of packets that no decoder takes: they announce a number of frames and
+/// end.
+#[test]
+fn packets_that_cannot_be_decoded_do_not_go_on_for_ever() {
+    let mut file = bytes("mono.opus");
+    let whole = decode_bytes(file.clone()).unwrap().samples.len();
+    let starts: Vec<usize> = (0..file.len())
+        .filter(|&at| file[at..].starts_with(b"OggS"))
+        .collect();
+    let last = *starts.last().unwrap();
+    file[last + 5] = 0;
+    let (serial, position) = (
+        file[last + 14..last + 18].to_vec(),
+        file[last + 6..last + 14].to_vec(),
+    );
+    for number in 0..(MOST_EMPTY_PACKETS / 255 + 40) as u32 {
+        file.extend(b"OggS\0\0");
+        file.extend(&position);
+        file.extend(&serial);
+        file.extend((number + starts.len() as u32).to_le_bytes());
+        file.extend([0, 0, 0, 0, 255]);
+        file.extend([1; 255]);
+        file.extend([3; 255]);
+    }
+    support::mend_ogg(&mut file);
+    let found = decode_bytes(file).unwrap();
+    assert!(found.samples.len() >= whole);
+    let damage = found.damage.unwrap();
+    assert_eq!(damage.skipped_packets, MOST_EMPTY_PACKETS);
+}
+
+/// Bytes in memory that cannot be read from some place on, as on a failing disk.
+struct Failing {
+    bytes: std::io::Cursor<Vec<u8>>,
+    from: u64,
+}
+
+impl std::io::Read for Failing {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.from.saturating_sub(self.bytes.position());
+        if left == 0 && self.bytes.position() < self.bytes.get_ref().len() as u64 {
+            // EIO, the error of a disk that cannot be read.
+            return Err(std::io::Error::from_raw_os_error(5));
+        }
+        let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        self.bytes.read(&mut buffer[..most])
+    }
+}
+
+impl std::io::Seek for Failing {
+    fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
+        self.bytes.seek(to)
+    }
+}
+
+/// What cannot be read is no damage to the file: another attempt may read it.
+#[test]
+fn a_source_that_fails_is_an_error_at_every_place() {
+    for name in all_files() {
+        let whole = bytes(&name);
+        for part in 0..8 {
+            let source = Failing {
+                from: (whole.len() * part / 8) as u64,
+                bytes: std::io::Cursor::new(whole.clone()),
+            };
+            let result =
+                Decoder::from_source(Box::new(source), Path::new("failing")).and_then(support::drain);
+            let Err(Error::Read { source, .. }) = result else {
+                panic!("{name}, part {part}: {result:?}")
+            };
+            assert_eq!(source.raw_os_error(), Some(5));
+        }
+    }
+}
+
+/// `levels` boxes of one name, each with nothing in it but the next.
+fn nested_boxes(name: [u8; 4], levels: usize) -> Vec<u8> {
+    (1..=levels)
+        .rev()
+        .flat_map(|inner| [((8 * inner) as u32).to_be_bytes(), name].concat())
+        .collect()
+}
+
+fn boxed(name: [u8; 4], body: &[u8]) -> Vec<u8> {
+    [&((body.len() + 8) as u32).to_be_bytes(), &name, body].concat()
+}
+
+/// A reader that calls itself for every level leaves the stack here, and that ends the whole program.
+#[test]
+fn boxes_in_boxes_without_end_are_no_sound() {
+    for name in [
+        *b"mdia", *b"edts", *b"trak", *b"moov", *b"udta", *b"meta", *b"wave",
+    ] {
+        let nested = nested_boxes(name, 130_000);
+        let track = boxed(*b"trak", &nested);
+        for body in [&nested, &track] {
+            let movie = boxed(*b"moov", body);
+            let file = [boxed(*b"ftyp", b"M4A \0\0\0\0M4A "), movie].concat();
+            assert!(run(file).is_err());
+        }
+    }
+}
+
+/// An EBML element with a length of eight bytes.
+fn element(id: &[u8], length: usize) -> Vec<u8> {
+    let mut bytes = id.to_vec();
+    bytes.extend((length as u64 | 1 << 56).to_be_bytes());
+    bytes
+}
+
+/// Chapters and tags are the elements of Matroska that may stand in themselves.
+#[test]
+fn elements_in_elements_without_end_are_no_sound() {
+    let chapters: [&[u8]; 3] = [&[0x10, 0x43, 0xa7, 0x70], &[0x45, 0xb9], &[0xb6]];
+    let tags: [&[u8]; 3] = [&[0x12, 0x54, 0xc3, 0x67], &[0x73, 0x73], &[0x67, 0xc8]];
+    let segments: [&[u8]; 1] = [&[0x18, 0x53, 0x80, 0x67]];
+    for path in [&chapters[..], &tags[..], &segments[..]] {
+        let (last, before) = path.split_last().unwrap();
+        let mut body = Vec::new();
+        let levels = 130_000;
+        for inner in (0..levels).rev() {
+            body.extend(element(last, inner * (last.len() + 8)));
+        }
+        for id in before.iter().rev() {
+            body = [element(id, body.len()), body].concat();
+        }
+        let head = [
+            element(&[0x1a, 0x45, 0xdf, 0xa3], 11),
+            b"\x42\x82\x88matroska".to_vec(),
+        ]
+        .concat();
+        let segment = element(&[0x18, 0x53, 0x80, 0x67], body.len());
+        assert!(run([head, segment, body].concat()).is_err());
+    }
+}
+
+/// An ID3v2.3 frame.
+fn frame(name: [u8; 4], body: &[u8]) -> Vec<u8> {
+    [&name, &(body.len() as u32).to_be_bytes(), &[0, 0][..], body].concat()
+}
+
+/// An ID3v2.3 tag before a whole MP3 file.
+fn tagged(frames: &[u8]) -> Vec<u8> {
+    let size = frames.len() as u32;
+    let size = [size >> 21, size >> 14 & 127, size >> 7 & 127, size & 127].map(|part| part as u8);
+    [b"ID3\x03\0\0", &size[..], frames, &bytes("mono.mp3")].concat()
+}
+
+/// A chapter may hold frames, which may be chapters, and a table of contents may name another one. Neither is
+/// wanted here, but the texts beside them are.
+#[test]
+fn chapters_in_chapters_without_end_leave_sound_and_texts() {
+    let title = frame(*b"TIT2", b"\0CHAPTER of CHAPLIN");
+    let levels = 60_000;
+    let mut nested = Vec::new();
+    for inner in (0..levels).rev() {
+        let body = inner * 28 + 18;
+        nested.extend(b"CHAP");
+        nested.extend((body as u32).to_be_bytes());
+        nested.extend(b"\0\0a\0");
+        nested.extend([0; 16]);
+    }
+    let chain: Vec<u8> = (0..levels)
+        .flat_map(|n| {
+            let flags = if n == 0 { 2 } else { 0 };
+            let body = format!("t{n:05}\0");
+            let next = format!("t{:05}\0", n + 1);
+            frame(
+                *b"CTOC",
+                &[body.as_bytes(), &[flags, 1], next.as_bytes()].concat(),
+            )
+        })
+        .collect();
+    let whole = decode_bytes(bytes("mono.mp3")).unwrap();
+    for frames in [nested, chain] {
+        let found = decode_bytes(tagged(&[title.clone(), frames].concat())).unwrap();
+        assert_eq!(found.info.metadata.title.as_deref(), Some("CHAPTER of CHAPLIN"));
+        assert_eq!((found.samples, found.damage), (whole.samples.clone(), None));
     }
 }
 

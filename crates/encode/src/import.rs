@@ -46,7 +46,7 @@ pub struct Options {
     pub stride: Option<usize>,
     /// Which segments of a clip count; by default as the layout's own program does.
     pub clip: Option<Clip>,
-    /// Length of a segment in seconds, 10 by default.
+    /// Length of a segment in seconds; by default the most that the tower hears at once.
     pub segment_seconds: Option<f64>,
     /// At how many tokens texts are cut; by default as the layout's own program does.
     pub max_tokens: Option<usize>,

@@ -28,7 +28,7 @@ pub struct Args {
     /// Which segments of a clip count: `true`, or a number of seconds that clips are padded or cropped to [default: as the checkpoint's own program does]
     #[arg(long, value_name = "LENGTH", value_parser = clip)]
     clip: Option<Clip>,
-    /// Length of a segment, in seconds [default: 10]
+    /// Length of a segment, in seconds [default: the most that the tower hears at once: 10 for most]
     #[arg(long, value_name = "SECONDS")]
     segment_seconds: Option<f64>,
     /// At how many tokens texts are cut [default: 32 for dual encoders, else what the tower reads]
