@@ -113,14 +113,6 @@ fn load(folder: &Path, card: &Card, audio: bool, text: bool, device: &Device) ->
     store::load(blank, file, &elsewhere)
 }
 
-/// Reads a folder's whole network, as a training starts from it.
-///
-/// # Errors
-/// If a file is missing, damaged, or does not fit the others.
-pub fn load_network(folder: &Path, card: &Card, device: &Device) -> Result<DualEncoder, Error> {
-    load(folder, card, true, true, device)
-}
-
 /// The text side of a model, loaded.
 #[derive(Debug)]
 pub struct TextEncoder {

@@ -19,9 +19,9 @@ pub use folder::SentenceFolder;
 
 pub use crate::texts::Batch;
 use crate::tokenize::Tokenizer;
-use crate::towers::TokenBatch;
 use crate::towers::bert::Bert;
 pub use crate::towers::bert::{Family, Pooling};
+use crate::towers::{TokenBatch, Tower};
 use crate::{Error, Progress, go_on, hugging_face, texts};
 
 /// A loaded sentence encoder.

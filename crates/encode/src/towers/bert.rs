@@ -9,7 +9,7 @@ use burn::nn::LayerNorm;
 use burn::tensor::{Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
-use super::{TokenBatch, positions};
+use super::{TokenBatch, Tower, positions};
 use crate::Error;
 use crate::dropout::{Dropout, Site, Training};
 use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Transformer};
@@ -199,12 +199,11 @@ const MPNET: BlockNames = BlockNames {
     ..BERT
 };
 
-impl Bert {
-    /// Builds the network from tensors of Hugging Face's names.
-    ///
-    /// # Errors
-    /// [`Error::Sizes`], or as [`Source::numbers`].
-    pub fn build(config: &BertConfig, source: &Source<'_>) -> Result<Self, Error> {
+impl Tower for Bert {
+    type Config = BertConfig;
+    type Input = TokenBatch;
+
+    fn build(config: &BertConfig, source: &Source<'_>) -> Result<Self, Error> {
         config.check().map_err(|what| Error::Sizes {
             tower: "text transformer",
             what,
@@ -252,16 +251,15 @@ impl Bert {
         })
     }
 
-    /// The network's sizes.
-    pub fn config(&self) -> &BertConfig {
-        &self.config
+    fn width(&self) -> usize {
+        self.config.width
     }
 
-    /// Vectors `[batch, width]` of texts.
-    ///
-    /// # Errors
-    /// [`Error::InputShape`] if a text has more tokens than there are positions.
-    pub fn forward(&self, batch: &TokenBatch, training: Option<&Training>) -> Result<Tensor<2>, Error> {
+    fn reach(&self) -> [usize; 2] {
+        [self.config.vocabulary, self.config.max_tokens()]
+    }
+
+    fn forward(&self, batch: &TokenBatch, training: Option<&Training>) -> Result<Tensor<2>, Error> {
         let (texts, tokens, width) = (batch.len(), batch.tokens(), self.config.width);
         if tokens > self.config.max_tokens() {
             return Err(Error::InputShape {

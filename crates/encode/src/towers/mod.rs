@@ -10,7 +10,6 @@ mod golden;
 pub mod passt;
 pub(crate) mod positions;
 pub mod roberta;
-pub mod sentence;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -269,6 +268,7 @@ registry! {
     /// The configuration of a text tower, with its name.
     TextConfig, TokenBatch {
         Roberta(roberta::Roberta),
-        Sentence(sentence::Sentence),
+        // A sentence encoder of any of the families, with its own pooling.
+        Sentence(bert::Bert),
     }
 }

@@ -94,14 +94,11 @@ impl Tower for Roberta {
     }
 
     fn width(&self) -> usize {
-        self.network.config().width
+        self.network.width()
     }
 
     fn reach(&self) -> [usize; 2] {
-        [
-            self.network.config().vocabulary,
-            self.network.config().max_tokens(),
-        ]
+        self.network.reach()
     }
 
     fn forward(&self, input: &TokenBatch, training: Option<&Training>) -> Result<Tensor<2>, Error> {
