@@ -13,14 +13,14 @@ ALLOWED = {
     "hark-audio": set(),
     "hark-rank": set(),
     "hark-relevance": {"hark-rank"},
-    "hark-corpus": set(),
+    "hark-corpus": {"hark-audio"},
     "hark-encode": {"hark-audio"},
-    "hark-learn": {"hark-encode", "hark-rank"},
+    "hark-learn": {"hark-audio", "hark-corpus", "hark-encode", "hark-rank", "hark-relevance"},
     "hark": {"hark-audio", "hark-rank", "hark-relevance", "hark-corpus", "hark-encode", "hark-learn"},
 }
 # Outside crates that belong to some of ours alone.
 OWNERS = {
-    "burn": {"hark-encode"},
+    "burn": {"hark-encode", "hark-learn"},
     "tokenizers": {"hark-encode"},
     "gemm": {"hark-rank"},
     "symphonia": {"hark-audio"},

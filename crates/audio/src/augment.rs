@@ -4,13 +4,16 @@
 //! torchaudio that it uses; the numbers are not, for a generator of its own would be hidden state. Here a seed
 //! comes in, and the same seed always gives the same change. Nothing is refused.
 
+use std::ops::Range;
+
 use crate::mel::{DIVISOR, LogMel, OFFSET};
+use crate::random::{Random, STEP, mix};
 use serde::{Deserialize, Serialize};
 
 /// PaSST's lower edge is raised by less than this, in whole hertz.
-const LOW_RANGE: u64 = 10;
+const LOW_RANGE: usize = 10;
 /// PaSST's upper edge moves within a range of this width around its middle, in whole hertz.
-const HIGH_RANGE: u64 = 2000;
+const HIGH_RANGE: usize = 2000;
 /// The upper edge that moves.
 const HIGH: f64 = 15_000.0;
 
@@ -30,7 +33,7 @@ pub struct Masking {
 /// Edges of the bands for one training clip, in hertz: the lower one of 0, 1 ... 9 and the upper one of
 /// 14001, 14002 ... 16000, both uniform. For [`crate::mel::MelSpectrogram::compute_with_edges`] at 32 kHz.
 pub fn jitter(seed: u64) -> (f64, f64) {
-    let mut draws = Draws::new(seed, 0x6a69_7474_6572);
+    let mut draws = draws(seed, 0x6a69_7474_6572);
     let low = draws.below(LOW_RANGE) as f64;
     let high = HIGH + (HIGH_RANGE / 2) as f64 - draws.below(HIGH_RANGE) as f64;
     (low, high)
@@ -42,9 +45,9 @@ pub fn jitter(seed: u64) -> (f64, f64) {
 /// and cut to whole ones. Where the limit is above the size, as a time mask's may be on a short clip, a mask
 /// can be wider than the spectrogram: then it begins before it and covers what it reaches.
 pub fn mask(log_mel: &mut LogMel, masking: Masking, seed: u64) {
-    let mut draws = Draws::new(seed, 0x6d61_736b);
-    let bands = draws.run(masking.frequency, log_mel.mels);
-    let frames = draws.run(masking.time, log_mel.frames);
+    let mut draws = draws(seed, 0x6d61_736b);
+    let bands = run(&mut draws, masking.frequency, log_mel.mels);
+    let frames = run(&mut draws, masking.time, log_mel.frames);
     for (band, row) in log_mel.values.chunks_exact_mut(log_mel.frames.max(1)).enumerate() {
         if bands.contains(&band) {
             row.fill(MASKED);
@@ -54,46 +57,21 @@ pub fn mask(log_mel: &mut LogMel, masking: Masking, seed: u64) {
     }
 }
 
-/// SplitMix64, from a seed and a word that keeps the draws of different purposes apart.
-struct Draws(u64);
-
-impl Draws {
-    fn new(seed: u64, purpose: u64) -> Self {
-        Self(scramble(seed) ^ scramble(purpose))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        scramble(self.0)
-    }
-
-    /// Uniform in `[0, 1)`.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Uniform in `[0, end)`, for `end` so small that the remainder of 2^64 does not matter.
-    fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
-    }
-
-    /// A run within `0..size` and narrower than `limit`.
-    fn run(&mut self, limit: usize, size: usize) -> std::ops::Range<usize> {
-        let width = self.unit() * limit as f64;
-        let start = self.unit() * (size as f64 - width);
-        // Both casts cut towards zero, also where the start is negative.
-        let (start, width) = (start as i64, width as i64);
-        let end = start.saturating_add(width).clamp(0, size as i64);
-        let start = start.clamp(0, end);
-        start as usize..end as usize
-    }
+/// The draws of one purpose: a word of its own keeps them apart from those of another under the same seed.
+fn draws(seed: u64, purpose: u64) -> Random {
+    // As the first draws were made, whose numbers must not change: each word is scrambled without a step before.
+    Random::new(mix(seed.wrapping_sub(STEP)) ^ mix(purpose.wrapping_sub(STEP)))
 }
 
-/// The output function of SplitMix64: every bit of the result depends on every bit of the input.
-fn scramble(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+/// A run within `0..size` and narrower than `limit`.
+fn run(draws: &mut Random, limit: usize, size: usize) -> Range<usize> {
+    let width = draws.unit() * limit as f64;
+    let start = draws.unit() * (size as f64 - width);
+    // Both casts cut towards zero, also where the start is negative.
+    let (start, width) = (start as i64, width as i64);
+    let end = start.saturating_add(width).clamp(0, size as i64);
+    let start = start.clamp(0, end);
+    start as usize..end as usize
 }
 
 #[cfg(test)]
@@ -111,13 +89,6 @@ mod tests {
 
     fn is_masked(value: f32) -> bool {
         (value - 0.9).abs() < 1e-6
-    }
-
-    #[test]
-    fn the_draws_are_splitmix64s() {
-        let mut draws = Draws(0);
-        assert_eq!(draws.next(), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(draws.next(), 0x6e78_9e6a_a1b9_65f4);
     }
 
     #[test]
@@ -140,7 +111,7 @@ mod tests {
     fn widths_and_starts_have_the_references_distribution() {
         let (mut width, mut start, mut widest) = (0.0, 0.0, 0);
         for seed in 0..20_000 {
-            let run = Draws::new(seed, 1).run(48, 128);
+            let run = run(&mut draws(seed, 1), 48, 128);
             width += run.len() as f64 / 20_000.0;
             start += run.start as f64 / 20_000.0;
             widest = widest.max(run.len());
@@ -171,7 +142,7 @@ mod tests {
     fn a_mask_wider_than_the_clip_covers_what_it_reaches() {
         let (mut whole, mut none) = (0, 0);
         for seed in 0..2000 {
-            let run = Draws::new(seed, 2).run(192, 20);
+            let run = run(&mut draws(seed, 2), 192, 20);
             assert!(run.end <= 20);
             whole += usize::from(run.len() == 20);
             none += usize::from(run.is_empty());

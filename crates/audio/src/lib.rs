@@ -26,6 +26,7 @@ mod opus;
 mod packets;
 mod pcm;
 mod peaks;
+pub mod random;
 mod resample;
 mod source;
 mod stream;

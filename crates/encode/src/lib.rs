@@ -27,7 +27,6 @@ pub mod import;
 mod kernels;
 pub mod model;
 pub mod projection;
-pub mod random;
 mod recordings;
 pub mod sentence;
 pub mod store;
@@ -40,6 +39,7 @@ pub mod weights;
 mod workers;
 
 pub use error::Error;
+pub use hark_audio::random;
 
 /// What a long-running call tells its caller, and what the caller may answer.
 ///

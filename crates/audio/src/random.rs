@@ -5,7 +5,7 @@
 //! masks of training are of the second form: a mask depends on the seed, the example, the layer and the place in the
 //! tensor, never on what was drawn before it, so that a run that was stopped and resumed meets the same masks.
 
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One step of SplitMix64: a well-mixed number for every number.
 pub fn mix(number: u64) -> u64 {
@@ -48,6 +48,11 @@ impl Random {
         ((u128::from(self.next()) * end as u128) >> 64) as usize
     }
 
+    /// A number from [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A number from -1 to 1.
     pub fn signed(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
@@ -56,8 +61,8 @@ impl Random {
     /// A number of the standard normal distribution, by the method of Box and Muller.
     pub fn normal(&mut self) -> f64 {
         // From (0, 1], as the logarithm of 0 has no value.
-        let radius = 1.0 - (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        let angle = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        let radius = 1.0 - self.unit();
+        let angle = self.unit();
         (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
     }
 
