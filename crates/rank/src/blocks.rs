@@ -65,7 +65,7 @@ impl Cut {
     }
 
     /// The longest block.
-    fn longest(self) -> usize {
+    pub(crate) fn longest(self) -> usize {
         self.block_rows.min(self.rows)
     }
 }
@@ -111,15 +111,14 @@ pub(crate) fn pass<S>(
 ) -> Result<(), Error> {
     let cut = Cut::new(vectors.rows(), block_rows);
     let order = Order::new(cut.blocks());
-    let next = AtomicU64::new(0);
-    let stop = AtomicBool::new(false);
-    let done = Mutex::new(0_u64);
-    let work = || {
-        let mut scratch = scratch();
-        let mut scores = vec![0.0; cut.longest() * cut.longest()];
-        while !stop.load(Ordering::Relaxed) {
-            let Some((first, second)) = order.pair(next.fetch_add(1, Ordering::Relaxed)) else {
-                break;
+    spread(
+        order.total(),
+        threads,
+        watch,
+        || (scratch(), vec![0.0; cut.longest() * cut.longest()]),
+        |(scratch, scores), position| {
+            let Some((first, second)) = order.pair(position) else {
+                return Ok(());
             };
             let (rows, columns) = (cut.range(first), cut.range(second));
             let size = rows.len() * columns.len();
@@ -130,7 +129,7 @@ pub(crate) fn pass<S>(
                 &mut scores[..size],
             );
             visit(
-                &mut scratch,
+                scratch,
                 &Tile {
                     first,
                     second,
@@ -139,21 +138,51 @@ pub(crate) fn pass<S>(
                     scores: &scores[..size],
                 },
             );
+            Ok(())
+        },
+    )
+}
+
+/// Does the steps `0..total`, each once, on the given number of threads or the caller's pool. Steps are taken
+/// in order, so when one fails, all before it are still finished: the error returned is the one of the lowest
+/// step that fails, for any number of threads.
+pub(crate) fn spread<S>(
+    total: u64,
+    threads: Option<NonZeroUsize>,
+    watch: Watch<'_>,
+    scratch: impl Fn() -> S + Sync,
+    step: impl Fn(&mut S, u64) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let next = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let done = Mutex::new(0_u64);
+    let failed = Mutex::new(None::<(u64, Error)>);
+    let work = || {
+        let mut scratch = scratch();
+        while !stop.load(Ordering::Relaxed) {
+            let position = next.fetch_add(1, Ordering::Relaxed);
+            if position >= total {
+                break;
+            }
+            if let Err(error) = step(&mut scratch, position) {
+                stop.store(true, Ordering::Relaxed);
+                let mut failed = lock(&failed);
+                if failed.as_ref().is_none_or(|&(lowest, _)| position < lowest) {
+                    *failed = Some((position, error));
+                }
+                break;
+            }
             // The lock makes the calls come one at a time, with `done` always growing.
             let mut done = lock(&done);
             *done += 1;
-            if watch(Progress {
-                done: *done,
-                total: order.total(),
-            }) == ControlFlow::Break(())
-            {
+            if watch(Progress { done: *done, total }) == ControlFlow::Break(()) {
                 stop.store(true, Ordering::Relaxed);
             }
         }
     };
-    let spread = || {
-        // A worker takes the next block when it is free; one that starts late finds nothing left.
-        let workers = rayon::current_num_threads().min(usize::try_from(order.total()).unwrap_or(usize::MAX));
+    let spawn = || {
+        // A worker takes the next step when it is free; one that starts late finds nothing left.
+        let workers = rayon::current_num_threads().min(usize::try_from(total).unwrap_or(usize::MAX));
         rayon::scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|_| work());
@@ -161,7 +190,7 @@ pub(crate) fn pass<S>(
         });
     };
     match threads {
-        None => spread(),
+        None => spawn(),
         Some(threads) => rayon::ThreadPoolBuilder::new()
             .num_threads(threads.get())
             .build()
@@ -169,14 +198,14 @@ pub(crate) fn pass<S>(
                 threads: threads.get(),
                 reason: error.to_string(),
             })?
-            .install(spread),
+            .install(spawn),
+    }
+    if let Some((_, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
     }
     let done = *lock(&done);
-    if done < order.total() {
-        Err(Error::Cancelled {
-            done,
-            total: order.total(),
-        })
+    if done < total {
+        Err(Error::Cancelled { done, total })
     } else {
         Ok(())
     }

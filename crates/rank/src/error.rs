@@ -105,4 +105,104 @@ pub enum Error {
         /// Blocks in all.
         total: u64,
     },
+    /// There must be one key for each row.
+    #[error("{got} keys for {expected} rows")]
+    KeysMismatch {
+        /// Rows in the set.
+        expected: usize,
+        /// Keys given.
+        got: usize,
+    },
+    /// Two rows with the same key could not be told apart where their scores are equal.
+    #[error("rows {first} and {second} have the same key: every row needs an id of its own")]
+    DuplicateKey {
+        /// The lower row.
+        first: usize,
+        /// The higher row.
+        second: usize,
+    },
+    /// Nothing to take a mean of.
+    #[error("there are no queries to evaluate")]
+    NoQueries,
+    /// The relevant items are those of other sets than the vectors.
+    #[error(
+        "relevance is given for {queries} queries and {items} items, the vectors are {query_rows} queries and \
+         {item_rows} items"
+    )]
+    RelevantMismatch {
+        /// Queries that relevance is given for.
+        queries: usize,
+        /// Items that relevance is given for.
+        items: usize,
+        /// Rows of the queries' vectors.
+        query_rows: usize,
+        /// Rows of the items' vectors.
+        item_rows: usize,
+    },
+    /// A query for which no ranking is better than another.
+    #[error("query {query} has no relevant item")]
+    NoRelevant {
+        /// The first such query.
+        query: usize,
+    },
+    /// A relevant item that is not there.
+    #[error("query {query} has the relevant item {item}, but there are only {items} items (numbered from 0)")]
+    NoSuchItem {
+        /// The query.
+        query: usize,
+        /// The item it names.
+        item: u32,
+        /// Items in all.
+        items: usize,
+    },
+    /// A query names an item more than once.
+    #[error("query {query} names item {item} twice")]
+    DuplicateRelevant {
+        /// The query.
+        query: usize,
+        /// The item.
+        item: u32,
+    },
+    /// A gain outside [0, 1].
+    #[error("query {query} gives item {item} the gain {gain}, which is not between 0 and 1")]
+    BadGain {
+        /// The query.
+        query: usize,
+        /// The item.
+        item: u32,
+        /// What was given.
+        gain: f64,
+    },
+    /// Two series that must be paired have different lengths.
+    #[error("the series have {first} and {second} values: a paired test needs the same number")]
+    PairsMismatch {
+        /// Length of the first series.
+        first: usize,
+        /// Length of the second.
+        second: usize,
+    },
+    /// Too few values for a deviation.
+    #[error("{got} values are too few: a standard deviation needs at least 2")]
+    TooFewValues {
+        /// Values given.
+        got: usize,
+    },
+    /// A value that cannot be averaged.
+    #[error("value {position} is {value}, not a finite number")]
+    ValueNotFinite {
+        /// Position in the series.
+        position: usize,
+        /// What was found.
+        value: f64,
+    },
+    /// A pair whose difference cannot be averaged.
+    #[error("pair {position} holds {first} and {second}: their difference is not a finite number")]
+    PairNotFinite {
+        /// Position in the series.
+        position: usize,
+        /// Value in the first series.
+        first: f64,
+        /// Value in the second.
+        second: f64,
+    },
 }

@@ -2,8 +2,10 @@
 //!
 //! Vectors cross as flat `&[f32]`, row-major, checked once by [`Vectors`]. [`exact`] compares a set with
 //! itself without ever holding the full table of scores: the nearest rows of every row, counts of rows above
-//! a threshold, the most similar pairs, the lowest and the highest score. Scores are inner products; on unit
-//! vectors they are cosines.
+//! a threshold, the most similar pairs, the lowest and the highest score. [`metrics`] ranks one set by
+//! another and says how high the relevant rows stand, beside what chance would give; [`significance`] tests
+//! whether two methods differ over the same queries. Scores are inner products; on unit vectors they are
+//! cosines.
 //!
 //! Nothing here prints, reads the environment or draws random numbers. Threads, progress and cancellation are
 //! arguments. The same vectors give the same bytes on one machine for any number of threads.
@@ -17,7 +19,9 @@ mod blocks;
 mod error;
 pub mod exact;
 mod kernels;
+pub mod metrics;
 mod progress;
+pub mod significance;
 mod vectors;
 
 pub use error::Error;

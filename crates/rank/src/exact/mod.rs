@@ -74,7 +74,7 @@ const CHUNK: usize = 16;
     clippy::needless_bitwise_bool,
     reason = "a lazy operator is a branch, and a branch stops vectorisation"
 )]
-fn at_least(scores: &[f32], floor: f32, mut hit: impl FnMut(usize, f32)) {
+pub(crate) fn at_least(scores: &[f32], floor: f32, mut hit: impl FnMut(usize, f32)) {
     for (chunk, values) in scores.chunks(CHUNK).enumerate() {
         if values.iter().fold(false, |any, &score| any | (score >= floor)) {
             for (i, &score) in values.iter().enumerate() {
