@@ -5,8 +5,10 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use crate::sets::LeftOutCounts;
 
 /// Where in a file something stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -280,6 +282,189 @@ pub enum Error {
         /// The name.
         got: String,
     },
+
+    // Data sets with their recordings, and the cache of decoded audio.
+    /// The folder of a data set, or of its recordings, is not there.
+    #[error("{}: no such folder; {layout}", path.display())]
+    NoSetFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What should be there.
+        layout: &'static str,
+    },
+
+    /// A data set's caption or metadata file is not there.
+    #[error("{}: no such file; {layout}; the files here are {}", path.display(), listed(found))]
+    NoCaptionFile {
+        /// The file.
+        path: PathBuf,
+        /// Files of the folder that hold tables.
+        found: Vec<String>,
+        /// What should be there.
+        layout: &'static str,
+    },
+
+    /// Not one recording of a data set can be used.
+    #[error(
+        "{set}: no recording is left: {} missing, {} broken, {} excluded{}",
+        counts.missing,
+        counts.broken,
+        counts.excluded,
+        searched_in(searched, example.as_deref())
+    )]
+    NoClips {
+        /// The data set.
+        set: String,
+        /// Why they are left out.
+        counts: LeftOutCounts,
+        /// The folders in which recordings were looked for.
+        searched: Vec<PathBuf>,
+        /// One of the files that were expected.
+        example: Option<PathBuf>,
+    },
+
+    /// A folder holds more files than any data set.
+    #[error("{}: more than {limit} files; is this the folder of a data set?", path.display())]
+    TooManyFiles {
+        /// The folder at which the bound was passed.
+        path: PathBuf,
+        /// The bound.
+        limit: usize,
+    },
+
+    /// Something else than a FreeSound id in a list of them.
+    #[error("{}: line {line}: {} is no FreeSound id, expected a number", path.display(), quoted(got))]
+    NotAnId {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: u64,
+        /// The field as it stands in the file.
+        got: String,
+    },
+
+    /// A list of ids without one.
+    #[error("{}: no FreeSound ids", path.display())]
+    NoIds {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// An empty list of data sets.
+    #[error("no data sets are named")]
+    NoSets,
+
+    /// A rate at which no audio can be had.
+    #[error("a cache of audio at {rate} Hz: rates lie within 1000 to 768000 Hz")]
+    CacheRate {
+        /// The rate.
+        rate: u32,
+    },
+
+    /// A recording gives no samples.
+    #[error(transparent)]
+    Audio(#[from] hark_audio::Error),
+
+    /// A setting of a soundscape is out of its range.
+    #[error("the soundscape's `{name}` is {got}, but must be {expected}")]
+    SoundscapeSetting {
+        /// The setting's name.
+        name: &'static str,
+        /// Its value.
+        got: String,
+        /// What is accepted.
+        expected: String,
+    },
+
+    /// So few scenes are possible that one split would have none of its own.
+    #[error("no scene is left for the {split} clips: allow more kinds, more events or more attributes")]
+    TooFewScenes {
+        /// The split.
+        split: &'static str,
+    },
+
+    /// The folder holds soundscapes of other settings.
+    #[error("{} holds soundscapes of other settings: choose another folder or empty it", folder.display())]
+    OtherSoundscape {
+        /// The folder.
+        folder: Arc<Path>,
+    },
+
+    /// The folder holds something that is no set of soundscapes.
+    #[error("{} is not empty and holds no soundscapes: choose another folder", folder.display())]
+    FolderNotEmpty {
+        /// The folder.
+        folder: Arc<Path>,
+    },
+
+    /// Soundscapes of a layout that is not known.
+    #[error("{}: {} cannot be read, expected {expected}", path.display(), quoted(got))]
+    SoundscapeVersion {
+        /// The file.
+        path: Arc<Path>,
+        /// Its format and version.
+        got: String,
+        /// Those that can be read.
+        expected: String,
+    },
+
+    /// A row of a table of recordings or relevances that cannot be right.
+    #[error("{}: line {line}: {column} is {}, expected {expected}", path.display(), quoted(got))]
+    SoundscapeRow {
+        /// The file.
+        path: Arc<Path>,
+        /// The line.
+        line: u64,
+        /// The column.
+        column: &'static str,
+        /// The field as it stands in the file.
+        got: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+
+    /// A file of relevances under which a clip's own caption is not wholly true of it.
+    #[error("{}: a caption of {} does not have relevance 1 to it; is the file whole?", path.display(), quoted(clip))]
+    OwnCaption {
+        /// The file.
+        path: Arc<Path>,
+        /// The clip.
+        clip: String,
+    },
+
+    /// A split has no recording of a category.
+    #[error("{}: no recording of {} is left for the {split} clips: name other folds or add recordings", path.display(), quoted(category))]
+    NoRecording {
+        /// The table.
+        path: Arc<Path>,
+        /// The category.
+        category: String,
+        /// The split.
+        split: &'static str,
+    },
+
+    /// A recording without sound.
+    #[error("{}: the recording is silent, or shorter than 0.03 s", path.display())]
+    SilentRecording {
+        /// The file.
+        path: Arc<Path>,
+    },
+
+    /// A recording cannot be read. The message of the source names the path.
+    #[error(transparent)]
+    Recording(hark_audio::Error),
+
+    /// A file or folder cannot be written. The message of the source names the path.
+    #[error(transparent)]
+    Write(io::Error),
+
+    /// The threads cannot be started.
+    #[error("the threads cannot be started")]
+    Threads(#[source] rayon::ThreadPoolBuildError),
+
+    /// The work was broken off by the caller.
+    #[error("cancelled")]
+    Cancelled,
 }
 
 impl Error {
@@ -342,6 +527,21 @@ fn listed(names: &[String]) -> String {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
     }
+}
+
+fn searched_in(folders: &[PathBuf], example: Option<&Path>) -> String {
+    let names: Vec<String> = folders
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    let looked = match names.as_slice() {
+        [] => String::new(),
+        names => format!("; looked in {}", listed(names)),
+    };
+    example.map_or_else(
+        || looked.clone(),
+        |path| format!("{looked}; expected for example {}", path.display()),
+    )
 }
 
 #[cfg(test)]

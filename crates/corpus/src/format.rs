@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::captions::{CaptionSet, Filling};
 use crate::delimited::Rows;
 use crate::input::{Input, Limits};
+use crate::json::Fields;
 use crate::{Error, audiocaps, clotho, table, text, wavcaps};
 
 /// The form of a caption file.
@@ -210,6 +211,30 @@ pub(crate) fn read(
         }
     }
     set.finish()
+}
+
+/// The columns of a table: those of its header, or the fields of its first JSON object.
+pub(crate) fn column_names(reader: &mut dyn BufRead, name: &Path) -> Result<Vec<String>, Error> {
+    let path: Arc<Path> = name.into();
+    let mut input = Input::new(reader, Arc::clone(&path), Limits::STATED);
+    let kind = match Kind::of_name(name) {
+        Some(kind @ Kind::Delimited(_)) => kind,
+        Some(Kind::Json | Kind::JsonLines) => Kind::JsonLines,
+        Some(Kind::Text) | None => Kind::of_table(input.peek()?),
+    };
+    if let Kind::Delimited(delimiter) = kind {
+        let rows = Rows::open(input, delimiter)?.ok_or(Error::NoCaptions { path })?;
+        return Ok(rows.columns().to_vec());
+    }
+    let mut text = String::new();
+    while let Some(line) = input.next_line(&mut text)? {
+        if !text.trim().is_empty() {
+            let fields: Fields =
+                serde_json::from_str(&text).map_err(|error| Error::from_json(&path, line - 1, error))?;
+            return Ok(fields.into_keys().collect());
+        }
+    }
+    Err(Error::NoCaptions { path })
 }
 
 #[cfg(test)]

@@ -4,10 +4,15 @@
 //! tables of one's own (CSV, TSV, JSON Lines) or plain text, one caption a line; and Clotho's crowd ratings.
 //! What goes out: a [`CaptionSet`], or a list of [`Rating`]s, in the order of the file.
 //!
+//! Data sets with their recordings become a [`Dataset`] ([`SetConfig`]: Clotho, AudioCaps, WavCaps, a table or a folder
+//! of one's own), and [`AudioCache`] keeps what the recordings decode to.
+//!
 //! What is refused, always with the file's name and, where there is one, the line: bytes that are not UTF-8 text,
 //! rows of the wrong length, quotes that never close, empty captions, columns that are not there, files without
 //! captions, and files over a stated bound ([`MAX_FILE_BYTES`], [`MAX_RECORD_BYTES`], [`MAX_CAPTIONS`]). Files are
 //! read as a stream and no input makes a reader panic.
+//!
+//! Where there is no recorded data set, or its truth must be known, [`soundscape`] makes one.
 //!
 //! ```
 //! use std::path::Path;
@@ -21,20 +26,29 @@
 //! ```
 
 mod audiocaps;
+mod cache;
 mod captions;
 mod clotho;
 mod delimited;
 mod error;
+mod flac;
 mod format;
 mod input;
 mod json;
 mod ratings;
+mod sets;
+pub mod soundscape;
 mod table;
 mod text;
 mod wavcaps;
 
+pub use cache::{AudioCache, CacheStats, Cached, DEFAULT_MAX_SECONDS};
 pub use captions::{Caption, CaptionSet};
 pub use error::{Error, JsonError, Place};
 pub use format::Format;
 pub use input::{MAX_CAPTION_WORDS, MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTES};
 pub use ratings::{Rating, read_ratings, read_ratings_from};
+pub use sets::{
+    AUDIO_EXTENSIONS, AudioStats, Check, Clip, Completeness, Dataset, Exclusion, LeftOut, LeftOutCounts,
+    MAX_DEPTH, MAX_FILES, Pair, Progress, Reason, SetConfig, Spread, TextStats, WavcapsSource,
+};

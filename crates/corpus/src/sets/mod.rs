@@ -1,0 +1,499 @@
+//! Data sets on disk, captions and recordings together: one file for each layout.
+//!
+//! In: a [`SetConfig`], which says where a data set lies. Out: a [`Dataset`] of the recordings that are there and the
+//! captions that describe them, and the list of those left out, with the reason. A recording that is missing or broken
+//! never ends the loading, since clips vanish from where AudioCaps and WavCaps got them; whether too many are gone is
+//! for the caller to say.
+//!
+//! Refused: a folder that is not there or has another layout ([`Error::NoSetFolder`], [`Error::NoCaptionFile`]), a set of
+//! which no recording is left ([`Error::NoClips`]), and caption files with faults, as
+//! [`CaptionSet::read`](crate::CaptionSet::read) refuses them.
+//!
+//! Folders are listed once and recordings looked up in the list: a `stat` for every name that a clip may have would
+//! take many minutes for 400,000 clips on a network drive. Recordings are found by their name without extension, in
+//! any extension of [`AUDIO_EXTENSIONS`] and any case of it, so that converted copies of a data set work as they are.
+
+mod audiocaps;
+mod check;
+mod clotho;
+mod completeness;
+mod exclusion;
+mod folder;
+mod listing;
+mod stats;
+mod table;
+mod wavcaps;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use check::Check;
+pub use completeness::Completeness;
+pub use exclusion::Exclusion;
+pub use listing::{AUDIO_EXTENSIONS, MAX_DEPTH, MAX_FILES};
+pub use stats::{AudioStats, Spread, TextStats};
+pub use wavcaps::WavcapsSource;
+
+use crate::Error;
+use listing::Listing;
+
+/// Called with the recordings done and their number; [`ControlFlow::Break`] ends the work with [`Error::Cancelled`].
+pub type Progress<'p> = &'p mut dyn FnMut(usize, usize) -> ControlFlow<()>;
+
+/// Where a data set lies and in which layout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "kebab-case",
+    rename_all_fields = "kebab-case",
+    deny_unknown_fields
+)]
+pub enum SetConfig {
+    /// Clotho: `clotho_captions_SPLIT.csv`, and the recordings in `SPLIT`, `audio/SPLIT`, `clotho_audio_SPLIT` or
+    /// `clotho_audio_SPLIT/SPLIT`.
+    Clotho {
+        /// The folder of the caption files.
+        root: PathBuf,
+        /// `development`, `validation` or `evaluation`.
+        split: String,
+    },
+    /// AudioCaps: `SPLIT.csv`, and recordings named by `audiocap_id`, `youtube_id`, `Y` and `youtube_id`, or
+    /// `youtube_id` and `start_time` joined by `_`, in `audio/SPLIT`, `SPLIT`, `audio` or the root.
+    Audiocaps {
+        /// The folder of the caption files.
+        root: PathBuf,
+        /// `train`, `val` or `test`.
+        split: String,
+        /// The folder of the recordings, if it is another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audio: Option<PathBuf>,
+    },
+    /// WavCaps: `json_files/SOURCE/*.json`, and the recordings anywhere below `audio/SOURCE`.
+    Wavcaps {
+        /// The folder that holds `json_files` and `audio`.
+        root: PathBuf,
+        /// Which of the four sources; none named: all whose JSON file is there.
+        #[serde(default)]
+        sources: Vec<WavcapsSource>,
+        /// Which FreeSound recordings to leave out, since Clotho is made of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exclude: Option<Exclusion>,
+    },
+    /// A table of one's own: CSV, TSV or JSON Lines with a column of paths and one or several of captions.
+    Table {
+        /// The table.
+        file: PathBuf,
+        /// The folder that paths are relative to; without it, the table's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audio_folder: Option<PathBuf>,
+        /// The column of paths; without it, the first of `path`, `file`, `file_name`, `filename`, `audio`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path_column: Option<String>,
+        /// The columns of captions; none named: `caption`, `captions`, `text`, or all `caption_N`.
+        #[serde(default)]
+        caption_columns: Vec<String>,
+    },
+    /// A folder of recordings, each beside a `.txt` file of the same name with one caption a line.
+    Folder {
+        /// The folder; those within it belong to the set too.
+        root: PathBuf,
+    },
+}
+
+/// Recordings that are there, and their captions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dataset {
+    /// What the set is called, such as `clotho-development`; of several, the names joined by `+`.
+    pub name: String,
+    /// The recordings, in the order in which the captions name them.
+    pub clips: Vec<Clip>,
+    /// Recordings with captions, in the order of the caption files: a clip with five captions stands here five times.
+    pub pairs: Vec<Pair>,
+    /// What the captions name and the set is without.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clip {
+    /// Its name within the data set, which differs from that of all others.
+    pub id: String,
+    /// Its file.
+    pub path: PathBuf,
+    /// Which of the merged sets it comes from, from 0.
+    pub set: usize,
+}
+
+/// A recording and one caption of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// The recording: an index into [`Dataset::clips`].
+    pub clip: usize,
+    /// What the caption says.
+    pub caption: String,
+}
+
+/// A recording that the captions name and that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its name within the data set.
+    pub id: String,
+    /// Its file, if there is one; of a missing recording, where it should lie.
+    pub path: Option<PathBuf>,
+    /// Why.
+    pub reason: Reason,
+    /// How many captions go with it.
+    pub captions: usize,
+}
+
+/// Why a recording is left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// It is not where it should be.
+    Missing,
+    /// It cannot be decoded; why not.
+    Broken(String),
+    /// It is on a list of recordings to leave out.
+    Excluded,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing => f.write_str("missing"),
+            Self::Broken(what) => f.write_str(what),
+            Self::Excluded => f.write_str("excluded"),
+        }
+    }
+}
+
+impl SetConfig {
+    /// Read the captions, find the recordings and check them, several at a time.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let root = folder.path().to_owned();
+    /// use std::ops::ControlFlow;
+    /// use hark_corpus::{Check, Reason, SetConfig};
+    ///
+    /// fs_err::write(root.join("rain.txt"), "Rain falls\nWater drips on a roof\n")?;
+    /// fs_err::write(root.join("rain.WAV"), b"RIFF....WAVE")?;
+    /// fs_err::write(root.join("dog.txt"), "A dog barks\n")?;
+    /// let set = SetConfig::Folder { root };
+    /// let data = set.load(Check::Presence, 2, &mut |_, _| ControlFlow::Continue(()))?;
+    /// assert_eq!((data.clips.len(), data.pairs.len()), (1, 2));
+    /// assert_eq!((data.left_out[0].id.as_str(), &data.left_out[0].reason), ("dog", &Reason::Missing));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoSetFolder`], [`Error::NoCaptionFile`], [`Error::NoClips`], [`Error::TooManyFiles`],
+    /// [`Error::Cancelled`], and what can be wrong with a caption file.
+    pub fn load(&self, check: Check, threads: usize, progress: Progress<'_>) -> Result<Dataset, Error> {
+        let gathered = self.gather()?;
+        let verdicts = check::run(check, &gathered.found_paths(), threads, progress)?;
+        gathered.into_dataset(verdicts)
+    }
+
+    /// What the set is called.
+    pub fn name(&self) -> String {
+        let last = |path: &Path, fallback: &str| {
+            let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+            name.unwrap_or_else(|| fallback.to_owned())
+        };
+        match self {
+            Self::Clotho { split, .. } => format!("clotho-{split}"),
+            Self::Audiocaps { split, .. } => format!("audiocaps-{split}"),
+            Self::Wavcaps { .. } => "wavcaps".to_owned(),
+            Self::Table { file, .. } => last(file, "table"),
+            Self::Folder { root } => last(root, "folder"),
+        }
+    }
+
+    fn gather(&self) -> Result<Gathered, Error> {
+        let mut gathered = match self {
+            Self::Clotho { root, split } => clotho::gather(root, split),
+            Self::Audiocaps { root, split, audio } => audiocaps::gather(root, split, audio.as_deref()),
+            Self::Wavcaps {
+                root,
+                sources,
+                exclude,
+            } => wavcaps::gather(root, sources, exclude.as_ref()),
+            Self::Table {
+                file,
+                audio_folder,
+                path_column,
+                caption_columns,
+            } => table::gather(
+                file,
+                audio_folder.as_deref(),
+                path_column.as_deref(),
+                caption_columns,
+            ),
+            Self::Folder { root } => folder::gather(root),
+        }?;
+        gathered.name = self.name();
+        Ok(gathered)
+    }
+
+    /// The folder in which everything of the set lies.
+    fn root(&self) -> &Path {
+        match self {
+            Self::Clotho { root, .. }
+            | Self::Audiocaps { root, .. }
+            | Self::Wavcaps { root, .. }
+            | Self::Folder { root } => root,
+            Self::Table {
+                file, audio_folder, ..
+            } => audio_folder.as_deref().unwrap_or_else(|| parent_of(file)),
+        }
+    }
+}
+
+impl Dataset {
+    /// Load several sets into one, in their order. Where there are several, every clip's id becomes `SET:ID`, since
+    /// data sets share ids; sets of the same name are told apart by a number after it.
+    ///
+    /// `progress` counts the recordings of one set after the other, from 0 for each.
+    ///
+    /// # Errors
+    /// As [`SetConfig::load`], and [`Error::NoSets`] for an empty list.
+    pub fn load_all(
+        sets: &[SetConfig],
+        check: Check,
+        threads: usize,
+        progress: Progress<'_>,
+    ) -> Result<Self, Error> {
+        if sets.is_empty() {
+            return Err(Error::NoSets);
+        }
+        let loaded = sets
+            .iter()
+            .map(|set| set.load(check, threads, &mut *progress))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::merge(loaded))
+    }
+
+    /// Put several sets into one, as [`Dataset::load_all`] does. What was merged before counts as one set.
+    pub fn merge(sets: Vec<Self>) -> Self {
+        let several = sets.len() > 1;
+        let mut uses: HashMap<String, usize> = HashMap::new();
+        let mut merged = Self {
+            name: String::new(),
+            clips: Vec::new(),
+            pairs: Vec::new(),
+            left_out: Vec::new(),
+        };
+        for (number, mut set) in sets.into_iter().enumerate() {
+            let count = uses.entry(set.name.clone()).or_default();
+            *count += 1;
+            if *count > 1 {
+                set.name = format!("{}#{count}", set.name);
+            }
+            let rename = |id: &mut String| {
+                if several {
+                    *id = format!("{}:{id}", set.name);
+                }
+            };
+            let before = merged.clips.len();
+            merged.clips.extend(set.clips.into_iter().map(|mut clip| {
+                rename(&mut clip.id);
+                clip.set = number;
+                clip
+            }));
+            merged.left_out.extend(set.left_out.into_iter().map(|mut left| {
+                rename(&mut left.id);
+                left
+            }));
+            merged.pairs.extend(set.pairs.into_iter().map(|pair| Pair {
+                clip: before + pair.clip,
+                ..pair
+            }));
+            if number > 0 {
+                merged.name.push('+');
+            }
+            merged.name.push_str(&set.name);
+        }
+        merged
+    }
+
+    /// The captions of one clip, in order. It looks through all pairs: for many clips, see
+    /// [`Dataset::captions_by_clip`].
+    pub fn captions_of(&self, clip: usize) -> impl Iterator<Item = &str> {
+        let of_clip = self.pairs.iter().filter(move |pair| pair.clip == clip);
+        of_clip.map(|pair| pair.caption.as_str())
+    }
+
+    /// For every clip, the indices of its pairs.
+    pub fn captions_by_clip(&self) -> Vec<Vec<usize>> {
+        let mut lists = vec![Vec::new(); self.clips.len()];
+        for (index, pair) in self.pairs.iter().enumerate() {
+            if let Some(list) = lists.get_mut(pair.clip) {
+                list.push(index);
+            }
+        }
+        lists
+    }
+
+    /// How many recordings are left out because they are missing, because they are broken, and on purpose.
+    pub fn left_out_counts(&self) -> LeftOutCounts {
+        LeftOutCounts::of(&self.left_out)
+    }
+}
+
+/// Recordings left out, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOutCounts {
+    /// Not where they should be.
+    pub missing: usize,
+    /// There, and not to be decoded.
+    pub broken: usize,
+    /// Left out on purpose.
+    pub excluded: usize,
+}
+
+impl LeftOutCounts {
+    fn of(left_out: &[LeftOut]) -> Self {
+        let mut counts = Self::default();
+        for left in left_out {
+            match left.reason {
+                Reason::Missing => counts.missing += 1,
+                Reason::Broken(_) => counts.broken += 1,
+                Reason::Excluded => counts.excluded += 1,
+            }
+        }
+        counts
+    }
+}
+
+/// What a set's caption files say, and which files were found for it.
+#[derive(Default)]
+struct Gathered {
+    name: String,
+    wanted: Vec<Wanted>,
+    /// Captions with the index of their recording in `wanted`, in the order of the files.
+    captions: Vec<(usize, String)>,
+    caption_files: Vec<PathBuf>,
+    /// The folders in which recordings were looked for, best first, whether they are there or not.
+    searched: Vec<PathBuf>,
+    /// What they hold.
+    listing: Listing,
+    /// What a user should know about the layout.
+    remarks: Vec<String>,
+}
+
+/// A recording that captions speak of.
+struct Wanted {
+    id: String,
+    audio: Audio,
+}
+
+enum Audio {
+    Found(PathBuf),
+    /// Where it was expected.
+    Missing(PathBuf),
+    Excluded,
+}
+
+impl Gathered {
+    fn found_paths(&self) -> Vec<&Path> {
+        let found = self.wanted.iter().filter_map(|wanted| match &wanted.audio {
+            Audio::Found(path) => Some(path.as_path()),
+            _ => None,
+        });
+        found.collect()
+    }
+
+    /// `verdicts`: for every recording found, in order, what is wrong with it.
+    fn into_dataset(self, verdicts: Vec<Option<String>>) -> Result<Dataset, Error> {
+        let mut captions = vec![0_usize; self.wanted.len()];
+        for (wanted, _) in &self.captions {
+            if let Some(count) = captions.get_mut(*wanted) {
+                *count += 1;
+            }
+        }
+        let expected = self.wanted.len();
+        let mut example = None;
+        let (mut clips, mut left_out) = (Vec::new(), Vec::new());
+        let mut clip_of = Vec::with_capacity(expected);
+        let mut verdicts = verdicts.into_iter();
+        for (wanted, captions) in self.wanted.into_iter().zip(captions) {
+            let Wanted { id, audio } = wanted;
+            let (path, reason) = match audio {
+                Audio::Found(path) => {
+                    let Some(what) = verdicts.next().flatten() else {
+                        clip_of.push(Some(clips.len()));
+                        clips.push(Clip { id, path, set: 0 });
+                        continue;
+                    };
+                    (Some(path), Reason::Broken(what))
+                }
+                Audio::Missing(path) => {
+                    example.get_or_insert_with(|| path.clone());
+                    (Some(path), Reason::Missing)
+                }
+                Audio::Excluded => (None, Reason::Excluded),
+            };
+            clip_of.push(None);
+            left_out.push(LeftOut {
+                id,
+                path,
+                reason,
+                captions,
+            });
+        }
+        if clips.is_empty() {
+            let example = example.or_else(|| left_out.iter().find_map(|left| left.path.clone()));
+            return Err(Error::NoClips {
+                set: self.name,
+                counts: LeftOutCounts::of(&left_out),
+                searched: self.searched,
+                example,
+            });
+        }
+        let pairs = self.captions.into_iter().filter_map(|(wanted, caption)| {
+            let clip = clip_of.get(wanted).copied().flatten()?;
+            Some(Pair { clip, caption })
+        });
+        Ok(Dataset {
+            name: self.name,
+            clips,
+            pairs: pairs.collect(),
+            left_out,
+        })
+    }
+}
+
+/// The folder of a file; of a bare name, the current one.
+fn parent_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Refuse a root that is no folder, in words that tell what should be there.
+fn need_folder(root: &Path, layout: &'static str) -> Result<(), Error> {
+    if root.is_dir() {
+        return Ok(());
+    }
+    Err(Error::NoSetFolder {
+        path: root.to_owned(),
+        layout,
+    })
+}
+
+/// Refuse a caption file that is not there, and name those that are.
+fn need_caption_file(file: &Path, layout: &'static str) -> Result<(), Error> {
+    if file.is_file() {
+        return Ok(());
+    }
+    Err(Error::NoCaptionFile {
+        path: file.to_owned(),
+        found: listing::caption_files_in(parent_of(file)),
+        layout,
+    })
+}

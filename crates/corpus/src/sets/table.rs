@@ -1,0 +1,114 @@
+//! A table of one's own: CSV, TSV or JSON Lines with a column of paths and one or several of captions.
+//!
+//! A clip's id is its path as the table writes it; rows with the same path are captions of one recording. Paths are
+//! relative to the table's folder, or to the one that is named, or absolute. A path without extension, or with one of
+//! another format than the file has, is found as well.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::listing::Listing;
+use super::{Audio, Gathered, Wanted, need_folder, parent_of};
+use crate::captions::open;
+use crate::error::Place;
+use crate::{CaptionSet, Error, Format, format};
+
+/// Names of the column of paths, best first.
+const PATH_COLUMNS: [&str; 8] = [
+    "path",
+    "file",
+    "file_name",
+    "filename",
+    "audio",
+    "audio_path",
+    "file_path",
+    "filepath",
+];
+/// Names of the column of captions, best first.
+const CAPTION_COLUMNS: [&str; 5] = ["caption", "captions", "text", "description", "sentence"];
+const NUMBERED: &str = "caption_";
+
+pub(super) fn gather(
+    file: &Path,
+    audio_folder: Option<&Path>,
+    path_column: Option<&str>,
+    caption_columns: &[String],
+) -> Result<Gathered, Error> {
+    if let Some(folder) = audio_folder {
+        need_folder(
+            folder,
+            "this is the folder that was named for the recordings of a table",
+        )?;
+    }
+    let base = audio_folder.unwrap_or_else(|| parent_of(file));
+    let format = columns(file, path_column, caption_columns)?;
+    let set = CaptionSet::read(file, &format)?;
+    let mut folders: HashMap<PathBuf, Listing> = HashMap::new();
+    let mut wanted = Vec::with_capacity(set.clips.len());
+    for id in set.clips {
+        let path = base.join(id.trim_end());
+        let folder = parent_of(&path);
+        if !folders.contains_key(folder) {
+            folders.insert(folder.to_owned(), Listing::everything(folder)?);
+        }
+        let name = path.file_name().and_then(|name| name.to_str());
+        let found = name.and_then(|name| folders.get(folder)?.find(name));
+        let audio = found.map_or(Audio::Missing(path), Audio::Found);
+        wanted.push(Wanted { id, audio });
+    }
+    Ok(Gathered {
+        wanted,
+        captions: set.captions.into_iter().map(|c| (c.clip, c.text)).collect(),
+        caption_files: vec![file.to_owned()],
+        searched: vec![base.to_owned()],
+        listing: Listing::join(folders.into_values()),
+        ..Gathered::default()
+    })
+}
+
+/// Which columns to read: those named, and the usual ones for what is not.
+fn columns(file: &Path, path: Option<&str>, captions: &[String]) -> Result<Format, Error> {
+    if let (Some(path), false) = (path, captions.is_empty()) {
+        return Ok(Format::Table {
+            captions: captions.to_vec(),
+            id: Some(path.to_owned()),
+        });
+    }
+    let found = format::column_names(&mut open(file)?, file)?;
+    let known = |names: &[&str]| {
+        names.iter().find_map(|wanted| {
+            found
+                .iter()
+                .find(|name| name.eq_ignore_ascii_case(wanted))
+                .cloned()
+        })
+    };
+    let missing = |column: &str| Error::MissingColumn {
+        path: file.into(),
+        place: Place::line(1),
+        column: column.to_owned(),
+        found: found.clone(),
+    };
+    let id = path.map(str::to_owned).or_else(|| known(&PATH_COLUMNS));
+    let id = id.ok_or_else(|| missing("path"))?;
+    let mut captions = captions.to_vec();
+    if captions.is_empty() {
+        captions.extend(known(&CAPTION_COLUMNS));
+    }
+    if captions.is_empty() {
+        captions.extend(found.iter().filter(|name| is_numbered(name)).cloned());
+    }
+    if captions.is_empty() {
+        return Err(missing("caption"));
+    }
+    Ok(Format::Table {
+        captions,
+        id: Some(id),
+    })
+}
+
+fn is_numbered(name: &str) -> bool {
+    let number = name.to_ascii_lowercase();
+    let number = number.strip_prefix(NUMBERED);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
