@@ -49,6 +49,13 @@ impl<T: Tower> Side<T> {
     }
 }
 
+impl<T: Module> Side<T> {
+    /// Unit vectors `[items, dim]` of the tower's features `[items, width]`.
+    pub fn project(&self, features: Tensor<2>) -> Tensor<2> {
+        unit(self.projection.forward(features))
+    }
+}
+
 /// The network of a model.
 #[derive(Module, Debug)]
 pub struct DualEncoder {
@@ -94,6 +101,19 @@ impl Side<AudioTower> {
         segments: &[usize],
         training: Option<&Training>,
     ) -> Result<Tensor<2>, Error> {
+        Ok(self.project(self.features(batch, segments, training)?))
+    }
+
+    /// The tower's features `[clips, width]`: segments through the tower, averaged clip by clip.
+    ///
+    /// # Errors
+    /// As [`Side::forward`].
+    pub fn features(
+        &self,
+        batch: &MelBatch,
+        segments: &[usize],
+        training: Option<&Training>,
+    ) -> Result<Tensor<2>, Error> {
         if segments.iter().sum::<usize>() != batch.len() || segments.contains(&0) {
             return Err(Error::InputShape {
                 what: "segments of clips",
@@ -102,12 +122,11 @@ impl Side<AudioTower> {
             });
         }
         let features = self.tower.forward(batch, training)?;
-        let features = if segments.iter().all(|&count| count == 1) {
+        Ok(if segments.iter().all(|&count| count == 1) {
             features
         } else {
             mean_matrix(segments, &features.device()).matmul(features)
-        };
-        Ok(unit(self.projection.forward(features)))
+        })
     }
 }
 
@@ -117,9 +136,7 @@ impl Side<TextTower> {
     /// # Errors
     /// As [`Tower::forward`].
     pub fn forward(&self, batch: &TokenBatch, training: Option<&Training>) -> Result<Tensor<2>, Error> {
-        Ok(unit(
-            self.projection.forward(self.tower.forward(batch, training)?),
-        ))
+        Ok(self.project(self.tower.forward(batch, training)?))
     }
 }
 

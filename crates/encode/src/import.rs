@@ -429,7 +429,9 @@ fn sha256(path: &Path) -> Result<String, Error> {
 
 /// The longest segment of whole seconds that the tower's time table reaches: 10 s for most, 20 and 30 for some.
 fn segment_seconds(config: &AudioConfig) -> f64 {
-    let AudioConfig::Passt(config) = config;
+    let AudioConfig::Passt(config) = config else {
+        return 10.0;
+    };
     let mel = MelConfig::default();
     let reach = (config.max_frames() * mel.hop) as f64 / f64::from(mel.rate);
     if reach < 1.0 { reach } else { reach.floor() }

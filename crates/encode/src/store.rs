@@ -4,13 +4,16 @@
 //! registered towers it is does not show in it. Layouts are ours: linear layers are `[input, output]`, and
 //! query, key and value are one. Reading fills a network that was built [blank](crate::weights::Blank): every tensor must be
 //! in the file with its shape, and everything in the file must be a tensor of the network.
+//!
+//! A training finds gradients and changes parameters by the same names ([`gradients`], [`update`], [`freeze`]): Burn's own
+//! ids of parameters are new in every process.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Gradients, Tensor, TensorData};
 use safetensors::{Dtype, View};
 
 use crate::Error;
@@ -110,8 +113,18 @@ impl View for &Stored {
 /// # Errors
 /// If it cannot be written.
 pub fn save(module: &impl Module, path: &Path) -> Result<(), Error> {
-    let stored = parameters(module);
-    let header = HashMap::from([(FORMAT.0.to_owned(), FORMAT.1.to_owned())]);
+    write(&parameters(module), &[FORMAT], path)
+}
+
+/// Writes tensors, one at a time, with what the file says about itself. The file is written in place.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write(stored: &[Stored], header: &[(&str, &str)], path: &Path) -> Result<(), Error> {
+    let header: HashMap<String, String> = header
+        .iter()
+        .map(|&(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
     let views = stored.iter().map(|stored| (&stored.name, stored));
     safetensors::serialize_to_file(views, Some(header), path).map_err(|e| match e {
         safetensors::SafeTensorError::IoError(source) => Error::Io(std::io::Error::new(
@@ -168,4 +181,110 @@ pub fn load<M: Module>(module: M, file: Checkpoint, elsewhere: &[&str]) -> Resul
     }
     fill.file.finish(elsewhere)?;
     Ok(module)
+}
+
+/// The gradients of a network's parameters by their names, in the order of the names; parameters that had no part in the
+/// loss have none.
+pub fn gradients(module: &impl Module, gradients: &Gradients) -> BTreeMap<String, Vec<f32>> {
+    struct Gather<'a> {
+        names: Names,
+        from: &'a Gradients,
+        found: BTreeMap<String, Vec<f32>>,
+    }
+    impl ModuleVisitor for Gather<'_> {
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.names.enter(name, container);
+        }
+        fn exit_module(&mut self, _: &str, container: &str) {
+            self.names.exit(container);
+        }
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = param.val().grad(self.from) {
+                self.found.insert(self.names.name(), numbers(gradient));
+            }
+        }
+    }
+    let mut gather = Gather {
+        names: Names::default(),
+        from: gradients,
+        found: BTreeMap::new(),
+    };
+    module.visit(&mut gather);
+    gather.found
+}
+
+/// What [`update`] does with a parameter: its name, shape and numbers in, its new numbers out.
+pub type Change<'a> = &'a mut dyn FnMut(&str, &[usize], Vec<f32>) -> Result<Vec<f32>, Error>;
+
+/// Changes the numbers of a network's parameters, one parameter after the other. Which of them take part in gradients stays
+/// as it was.
+///
+/// # Errors
+/// What `change` returns; the network is lost then.
+pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
+    struct Updating<'a> {
+        names: Names,
+        change: Change<'a>,
+        failed: Option<Error>,
+    }
+    impl ModuleMapper for Updating<'_> {
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.names.enter(name, container);
+        }
+        fn exit_module(&mut self, _: &str, container: &str) {
+            self.names.exit(container);
+        }
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            if self.failed.is_some() {
+                return param;
+            }
+            let (id, tensor, mapper) = param.consume();
+            let (shape, device) = (tensor.dims(), tensor.device());
+            let requires = tensor.is_require_grad();
+            let changed = (self.change)(&self.names.name(), &shape, numbers(tensor.inner()));
+            let changed = changed.unwrap_or_else(|error| {
+                self.failed = Some(error);
+                vec![0.0; shape.iter().product()]
+            });
+            let tensor = Tensor::from_data(TensorData::new(changed, shape), &device);
+            Param::from_mapped_value(id, tensor.set_require_grad(requires), mapper)
+        }
+    }
+    let mut updating = Updating {
+        names: Names::default(),
+        change,
+        failed: None,
+    };
+    let module = module.map(&mut updating);
+    match updating.failed {
+        Some(error) => Err(error),
+        None => Ok(module),
+    }
+}
+
+/// Leaves the parameters that `frozen` names out of all gradients.
+pub fn freeze<M: Module>(module: M, frozen: &dyn Fn(&str) -> bool) -> M {
+    struct Freeze<'a> {
+        names: Names,
+        frozen: &'a dyn Fn(&str) -> bool,
+    }
+    impl ModuleMapper for Freeze<'_> {
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.names.enter(name, container);
+        }
+        fn exit_module(&mut self, _: &str, container: &str) {
+            self.names.exit(container);
+        }
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            if (self.frozen)(&self.names.name()) {
+                param.set_require_grad(false)
+            } else {
+                param
+            }
+        }
+    }
+    module.map(&mut Freeze {
+        names: Names::default(),
+        frozen,
+    })
 }

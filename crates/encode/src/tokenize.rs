@@ -5,8 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
-use tokenizers::models::bpe::BPE;
+use serde::{Deserialize, Serialize};
+use tokenizers::models::TrainerWrapper;
+use tokenizers::models::bpe::{BPE, BpeTrainer};
+use tokenizers::models::wordlevel::{WordLevel, WordLevelTrainer};
+use tokenizers::normalizers::utils::Lowercase;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::whitespace::Whitespace;
 use tokenizers::processors::roberta::RobertaProcessing;
 use tokenizers::{AddedToken, Model, PostProcessor, TruncationParams, TruncationStrategy};
 
@@ -31,6 +36,16 @@ pub struct Tokens {
 }
 
 impl Tokenizer {
+    /// The text of a `tokenizer.json`, as [`Tokenizer::open`] reads it from a file.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::open`].
+    pub fn parse(text: &str, max_tokens: usize, rows: usize) -> Result<Self, Error> {
+        let path = Path::new("tokenizer.json");
+        let inner = text.parse::<tokenizers::Tokenizer>().map_err(failed(path))?;
+        Self::new(inner, path, max_tokens, rows)
+    }
+
     /// Reads a `tokenizer.json` for a model that reads at most `max_tokens` tokens and has vectors for `rows` of them.
     ///
     /// Padding and truncation that the file itself asks for are replaced by the model's.
@@ -164,6 +179,83 @@ pub fn read_folder(folder: &Path, max_tokens: usize, rows: usize) -> Result<Stri
     Ok(text)
 }
 
+/// What the tokens of a tokenizer that is trained here are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Whole words; what was not among the captions is one unknown token.
+    Words,
+    /// Pieces of words by byte pair encoding: any text has tokens of its own.
+    Bpe,
+}
+
+/// Makes a tokenizer of at most `size` tokens from captions, as the text of a `tokenizer.json`: lower case, `<s>` and `</s>`
+/// around a text, ids 0 to 3 for `<s>`, `<pad>`, `</s>` and `<unk>` as in RoBERTa. The same captions give the same text.
+///
+/// # Errors
+/// [`Error::Sizes`] if the size leaves no room for tokens of captions, or what the tokenizer's library says.
+pub fn train(captions: &[&str], kind: Kind, size: usize) -> Result<String, Error> {
+    const SPECIAL: [&str; 4] = ["<s>", "<pad>", "</s>", "<unk>"];
+    // A byte pair encoding begins with all 256 bytes.
+    let least = match kind {
+        Kind::Words => SPECIAL.len() + 1,
+        Kind::Bpe => SPECIAL.len() + 256,
+    };
+    if size < least || size > 1 << 20 {
+        return Err(Error::Sizes {
+            tower: "tokenizer",
+            what: format!("{size} tokens; at least {least} are needed, and at most 2^20 possible"),
+        });
+    }
+    let failed = failed(Path::new("tokenizer"));
+    let special: Vec<AddedToken> = SPECIAL
+        .iter()
+        .map(|&token| AddedToken::from(token, true))
+        .collect();
+    let (mut tokenizer, mut trainer): (_, TrainerWrapper) = match kind {
+        Kind::Words => {
+            let model = WordLevel::builder().unk_token("<unk>".into()).build();
+            let mut tokenizer = tokenizers::Tokenizer::new(model.map_err(&failed)?);
+            tokenizer.with_pre_tokenizer(Some(Whitespace {}));
+            let mut trainer = WordLevelTrainer::default();
+            trainer.vocab_size = size;
+            trainer.show_progress = false;
+            trainer.special_tokens = special;
+            (tokenizer, trainer.into())
+        }
+        Kind::Bpe => {
+            let mut tokenizer = tokenizers::Tokenizer::new(BPE::default());
+            tokenizer
+                .with_pre_tokenizer(Some(ByteLevel::default().add_prefix_space(true)))
+                .with_decoder(Some(ByteLevel::default()));
+            let trainer = BpeTrainer::builder()
+                .vocab_size(size)
+                .show_progress(false)
+                .special_tokens(special)
+                .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
+                .build();
+            (tokenizer, trainer.into())
+        }
+    };
+    tokenizer.with_normalizer(Some(Lowercase));
+    tokenizer.train(&mut trainer, captions.iter()).map_err(&failed)?;
+    let around = |token: usize| (SPECIAL[token].to_owned(), token as u32);
+    let around = RobertaProcessing::new(around(2), around(0)).trim_offsets(false);
+    tokenizer.with_post_processor(Some(around.add_prefix_space(kind == Kind::Bpe)));
+    tokenizer.to_string(true).map_err(&failed)
+}
+
+/// How many tokens the text of a `tokenizer.json` knows.
+///
+/// # Errors
+/// [`Error::Tokenizer`] if it does not parse.
+pub fn vocabulary_size(text: &str) -> Result<usize, Error> {
+    let tokenizer = text.parse::<tokenizers::Tokenizer>();
+    Ok(tokenizer
+        .map_err(failed(Path::new("tokenizer")))?
+        .get_vocab_size(true))
+}
+
 /// RoBERTa's tokenizer: byte-level byte pair encoding, with `<s>` and `</s>` around a text.
 fn byte_level(vocabulary: &Path, merges: &Path) -> Result<tokenizers::Tokenizer, Error> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -198,5 +290,53 @@ fn failed(path: &Path) -> impl Fn(tokenizers::Error) -> Error {
     move |e| Error::Tokenizer {
         path: path.to_owned(),
         what: e.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPTIONS: [&str; 4] = [
+        "A dog barks twice.",
+        "Rain falls, a dog barks",
+        "Rain on a roof",
+        "a bell rings while rain falls",
+    ];
+
+    fn ids(text: &str, caption: &str) -> Vec<u32> {
+        let tokenizer = Tokenizer::parse(text, 16, 400).unwrap();
+        tokenizer.encode(&[caption]).unwrap().remove(0).ids
+    }
+
+    #[test]
+    fn words_have_ids_by_how_often_they_occur() {
+        let text = train(&CAPTIONS, Kind::Words, 100).unwrap();
+        assert_eq!(text, train(&CAPTIONS, Kind::Words, 100).unwrap());
+        // "a" four times, then "rain" three times; an unknown word is token 3.
+        assert_eq!(ids(&text, "Rain a zebra"), [0, 5, 4, 3, 2]);
+        assert_eq!(
+            vocabulary_size(&train(&CAPTIONS, Kind::Words, 6).unwrap()).unwrap(),
+            6
+        );
+    }
+
+    #[test]
+    fn byte_pairs_leave_nothing_unknown() {
+        let text = train(&CAPTIONS, Kind::Bpe, 300).unwrap();
+        assert_eq!(text, train(&CAPTIONS, Kind::Bpe, 300).unwrap());
+        let zebra = ids(&text, "zebra ünder");
+        assert!(
+            !zebra.contains(&3) && zebra[0] == 0 && zebra.last() == Some(&2),
+            "{zebra:?}"
+        );
+        assert!(ids(&text, "Rain").len() < ids(&text, "rnai").len());
+        assert_eq!(ids(&text, "RAIN"), ids(&text, "rain"));
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        assert!(train(&CAPTIONS, Kind::Words, 4).is_err());
+        assert!(train(&CAPTIONS, Kind::Bpe, 259).is_err());
     }
 }

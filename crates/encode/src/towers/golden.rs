@@ -92,9 +92,10 @@ fn assert_near(ours: &[f32], theirs: &[f32], allowed: f32, what: &str) {
 }
 
 fn passt_of(network: &DualEncoder) -> &super::passt::Passt {
-    match &network.audio.as_ref().unwrap().tower {
-        AudioTower::Passt(passt) => passt,
-    }
+    let AudioTower::Passt(passt) = &network.audio.as_ref().unwrap().tower else {
+        panic!("the audio tower is no PaSST");
+    };
+    passt
 }
 
 const TOLERANCE: f32 = 1e-5;
@@ -159,7 +160,9 @@ fn the_winners_layout_gives_the_references_embeddings() {
         network.text.unwrap().forward(&padded("winner"), None).unwrap(),
         "text_embeddings",
     );
-    let super::AudioConfig::Passt(config) = imported.card.audio.unwrap().side.network;
+    let super::AudioConfig::Passt(config) = imported.card.audio.unwrap().side.network else {
+        panic!("the audio tower is no PaSST");
+    };
     assert_eq!((config.stride, config.rows(), config.columns), (10, 12, 9));
     let mut unused: Vec<&str> = imported
         .unused

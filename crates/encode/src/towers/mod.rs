@@ -5,6 +5,7 @@
 //! embedding and training then know it by its name.
 
 pub mod bert;
+pub mod cnn;
 #[cfg(test)]
 mod golden;
 pub mod passt;
@@ -196,6 +197,8 @@ impl TokenBatch {
 macro_rules! registry {
     ($(#[$doc:meta])* $tower:ident, $(#[$config_doc:meta])* $config:ident, $input:ty { $($variant:ident($module:ty),)+ }) => {
         $(#[$doc])*
+        // A program holds one or two of them: their size does not matter.
+        #[allow(clippy::large_enum_variant)]
         #[derive(Module, Debug)]
         pub enum $tower {
             $(
@@ -259,6 +262,7 @@ registry! {
     /// The configuration of an audio tower, with its name.
     AudioConfig, MelBatch {
         Passt(passt::Passt),
+        Cnn(cnn::Cnn),
     }
 }
 
