@@ -1,15 +1,26 @@
 //! The one error type of this crate.
 
+use std::path::PathBuf;
+
 /// What can go wrong while learning.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A file could not be opened, read or written; the source names the path.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
     /// The teacher, or the encoder that was made, cannot be used.
     #[error(transparent)]
     Encode(#[from] hark_encode::Error),
     /// Vectors do not fit what is done with them.
     #[error(transparent)]
     Rank(#[from] hark_rank::Error),
+    /// Relevances cannot be computed.
+    #[error(transparent)]
+    Relevance(#[from] hark_relevance::Error),
+    /// A data set cannot be read.
+    #[error(transparent)]
+    Corpus(#[from] hark_corpus::Error),
     /// Too few different captions for a batch.
     #[error("{got} different captions; a batch of {needed} needs at least as many")]
     TooFew {
@@ -18,6 +29,49 @@ pub enum Error {
         /// How many are needed.
         needed: usize,
     },
+    /// A training set is smaller than a batch.
+    #[error(
+        "{got} {what} to learn from, fewer than the {needed} that one step takes; lower training.batch or add data"
+    )]
+    SmallSet {
+        /// Pairs or clips.
+        what: &'static str,
+        /// How many there are.
+        got: usize,
+        /// How many are needed.
+        needed: u64,
+    },
+    /// A recipe names no data for something that needs it.
+    #[error("the recipe names no sets for data.{split}; add some, or a [soundscapes] section")]
+    NoData {
+        /// Which of the splits.
+        split: &'static str,
+    },
+    /// A recording is missing or broken, and the recipe is strict.
+    #[error(
+        "{count} recordings of data.{split} are missing or broken, and data.strict is set; the first: {first}"
+    )]
+    Strict {
+        /// Which of the splits.
+        split: &'static str,
+        /// How many.
+        count: usize,
+        /// One of them.
+        first: String,
+    },
+    /// Too many recordings of a batch could not be read.
+    #[error("batch {batch} has {left} clips left, as others cannot be read; the last: {last}")]
+    BrokenBatch {
+        /// Its number.
+        batch: u64,
+        /// How many clips could be read.
+        left: usize,
+        /// What is wrong with one of them.
+        last: String,
+    },
+    /// A recording holds no sound.
+    #[error("the recording is empty")]
+    EmptyClip,
     /// An option has a value that cannot be.
     #[error("{option} is {value}; it must be {allowed}")]
     Option {
@@ -28,6 +82,73 @@ pub enum Error {
         /// What it may be.
         allowed: String,
     },
+    /// A recipe does not say what it must.
+    #[error("{}: {what}", path.display())]
+    Recipe {
+        /// The recipe.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A file of a run does not hold what it must.
+    #[error("{}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A folder holds a training already.
+    #[error("{} holds a training already; --resume goes on with it, another --run begins a new one", path.display())]
+    RunExists {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// There is no training to go on with.
+    #[error("{} holds no training to resume", path.display())]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The recipe is not the one that the run began with.
+    #[error("{}: the run began with another recipe: {}; resume with the same one, or begin a new run", path.display(), differences.join("; "))]
+    OtherRecipe {
+        /// The run's recipe.
+        path: PathBuf,
+        /// Keys that differ, with both values.
+        differences: Vec<String>,
+    },
+    /// The data is not what the run began with.
+    #[error("{}: the training data has changed since the run began (other pairs, or another order); restore it, or begin a new run", path.display())]
+    OtherData {
+        /// The checkpoint.
+        path: PathBuf,
+    },
+    /// A checkpoint belongs to another network.
+    #[error("{}: a checkpoint of another architecture than the recipe's: {source}", path.display())]
+    OtherNetwork {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What does not fit.
+        source: Box<hark_encode::Error>,
+    },
+    /// A model that a recipe names cannot be found.
+    #[error("{what}")]
+    Model {
+        /// What the finder says, with the name.
+        what: String,
+    },
+    /// A network has only one side.
+    #[error("the network has only one side; learning needs audio and text")]
+    NoSide,
+    /// Graded targets were asked for without the teacher's vectors.
+    #[error("graded targets need the sentence encoder's vectors")]
+    NoTeacher,
+    /// A text side has no tokenizer.
+    #[error(
+        "the text side has no tokenizer: set text.train-tokenizer, or text.weights to a model that has one"
+    )]
+    NoTokenizer,
     /// The loss became infinite or not a number.
     #[error("the fit broke down in pass {epoch}: the loss is {loss}; a lower rate helps")]
     Diverged {
@@ -35,6 +156,16 @@ pub enum Error {
         epoch: usize,
         /// The loss.
         loss: f32,
+    },
+    /// The loss of a training became infinite or not a number.
+    #[error("the loss of batch {batch} is {loss}; the batch is saved in {} and the last checkpoint is from before it; a lower rate or clip-norm helps", saved.display())]
+    NotFinite {
+        /// The batch's number.
+        batch: u64,
+        /// Its loss.
+        loss: f32,
+        /// Where the batch is.
+        saved: PathBuf,
     },
     /// The caller's callback asked to stop.
     #[error("cancelled")]

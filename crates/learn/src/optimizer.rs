@@ -1,0 +1,426 @@
+//! AdamW (Loshchilov and Hutter 2019), as PyTorch computes it, and the clipping of gradients by their norm.
+//!
+//! ```text
+//! θ ← θ - η λ θ
+//! m ← β₁ m + (1 - β₁) g,   v ← β₂ v + (1 - β₂) g²
+//! θ ← θ - η (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + ε)
+//! ```
+//!
+//! Moments are kept by the name of the parameter, so that they survive in a file: the library's own ids of parameters
+//! are new in every process. All of an element's work is done in one pass over the numbers.
+
+use std::collections::BTreeMap;
+
+use burn::module::Module;
+use hark_encode::store;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::recipe::wrong;
+
+/// Numbers that one thread takes at a time. Sums over them are added in their order: the number of threads changes nothing.
+const PIECE: usize = 1 << 14;
+
+/// The optimizer's settings; the default is the paper's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct AdamWConfig {
+    /// How much of the first moment stays.
+    pub beta_1: f32,
+    /// How much of the second moment stays.
+    pub beta_2: f32,
+    /// Added to the root of the second moment.
+    pub epsilon: f32,
+    /// How much of a weight goes in a step, times the rate.
+    pub weight_decay: f32,
+}
+
+impl Default for AdamWConfig {
+    fn default() -> Self {
+        Self {
+            beta_1: 0.9,
+            beta_2: 0.999,
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+        }
+    }
+}
+
+impl AdamWConfig {
+    /// That the numbers make an optimizer.
+    ///
+    /// # Errors
+    /// Which of them does not, and what it may be.
+    pub fn check(&self) -> Result<(), Error> {
+        if !(0.0..1.0).contains(&self.beta_1) {
+            return wrong("training.optimizer.beta-1", self.beta_1, "from 0 up to 1");
+        }
+        if !(0.0..1.0).contains(&self.beta_2) {
+            return wrong("training.optimizer.beta-2", self.beta_2, "from 0 up to 1");
+        }
+        if !(self.epsilon > 0.0 && self.epsilon.is_finite()) {
+            return wrong("training.optimizer.epsilon", self.epsilon, "above 0");
+        }
+        if !(self.weight_decay >= 0.0 && self.weight_decay.is_finite()) {
+            return wrong(
+                "training.optimizer.weight-decay",
+                self.weight_decay,
+                "a number from 0",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Gradients by the names of their parameters.
+pub type Gradients = BTreeMap<String, Vec<f32>>;
+
+/// The two moments of a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moments {
+    /// Running mean of the gradient.
+    pub first: Vec<f32>,
+    /// Running mean of its square.
+    pub second: Vec<f32>,
+}
+
+/// The optimizer and its state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdamW {
+    config: AdamWConfig,
+    /// Steps done.
+    pub steps: u64,
+    /// By the name of the parameter.
+    pub moments: BTreeMap<String, Moments>,
+}
+
+impl AdamW {
+    /// An optimizer that has done no step.
+    pub fn new(config: AdamWConfig) -> Self {
+        Self {
+            config,
+            steps: 0,
+            moments: BTreeMap::new(),
+        }
+    }
+
+    /// One step. `rate` gives the learning rate of a parameter by its name. Parameters without a gradient stay as they are.
+    ///
+    /// # Errors
+    /// [`hark_encode::Error`] if a gradient does not have its parameter's size, which is a fault of the program.
+    pub fn step<M: Module>(
+        &mut self,
+        network: M,
+        gradients: &Gradients,
+        rate: &dyn Fn(&str) -> f64,
+    ) -> Result<M, Error> {
+        self.steps += 1;
+        let t = i32::try_from(self.steps).unwrap_or(i32::MAX);
+        let (beta_1, beta_2) = (f64::from(self.config.beta_1), f64::from(self.config.beta_2));
+        let correction_1 = 1.0 - beta_1.powi(t);
+        let correction_2 = (1.0 - beta_2.powi(t)).sqrt();
+        let config = self.config;
+        let moments = &mut self.moments;
+        let network = store::update(network, &mut |name, shape, mut numbers| {
+            let Some(gradient) = gradients.get(name) else {
+                return Ok(numbers);
+            };
+            if gradient.len() != numbers.len() {
+                return Err(hark_encode::Error::InputShape {
+                    what: "gradient",
+                    expected: shape.to_vec(),
+                    got: vec![gradient.len()],
+                });
+            }
+            let rate = rate(name);
+            let kept = (1.0 - rate * f64::from(config.weight_decay)) as f32;
+            let step = (rate / correction_1) as f32;
+            let correction_2 = correction_2 as f32;
+            let state = moments.entry(name.to_owned()).or_insert_with(|| Moments {
+                first: vec![0.0; gradient.len()],
+                second: vec![0.0; gradient.len()],
+            });
+            numbers
+                .par_chunks_mut(PIECE)
+                .zip(state.first.par_chunks_mut(PIECE))
+                .zip(state.second.par_chunks_mut(PIECE))
+                .zip(gradient.par_chunks(PIECE))
+                .for_each(|(((numbers, first), second), gradient)| {
+                    for (((x, m), v), &g) in numbers.iter_mut().zip(first).zip(second).zip(gradient) {
+                        *m = config.beta_1 * *m + (1.0 - config.beta_1) * g;
+                        *v = config.beta_2 * *v + (1.0 - config.beta_2) * g * g;
+                        *x = *x * kept - step * *m / (v.sqrt() / correction_2 + config.epsilon);
+                    }
+                });
+            Ok(numbers)
+        })?;
+        Ok(network)
+    }
+}
+
+/// Adds gradients to others.
+pub fn accumulate(sum: &mut Gradients, more: Gradients) {
+    for (name, more) in more {
+        match sum.get_mut(&name) {
+            Some(sum) => {
+                for (sum, more) in sum.iter_mut().zip(more) {
+                    *sum += more;
+                }
+            }
+            None => {
+                sum.insert(name, more);
+            }
+        }
+    }
+}
+
+/// Multiplies all gradients by a number.
+pub fn scale(gradients: &mut Gradients, factor: f32) {
+    for numbers in gradients.values_mut() {
+        numbers
+            .par_chunks_mut(PIECE)
+            .for_each(|piece| piece.iter_mut().for_each(|x| *x *= factor));
+    }
+}
+
+/// The L2 norm over all gradients together.
+pub fn norm(gradients: &Gradients) -> f64 {
+    let mut sum = 0.0;
+    for numbers in gradients.values() {
+        let pieces: Vec<f64> = numbers
+            .par_chunks(PIECE)
+            .map(|piece| piece.iter().map(|&x| f64::from(x) * f64::from(x)).sum())
+            .collect();
+        sum += pieces.into_iter().sum::<f64>();
+    }
+    sum.sqrt()
+}
+
+/// Scales all gradients so that their norm is at most `most`, as PyTorch's `clip_grad_norm_` does; the norm that they had.
+pub fn clip(gradients: &mut Gradients, most: f64) -> f64 {
+    let norm = norm(gradients);
+    let factor = most / (norm + 1e-6);
+    if factor < 1.0 {
+        scale(gradients, factor as f32);
+    }
+    norm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::module::Param;
+    use burn::tensor::{Tensor, TensorData};
+    use hark_audio::random::{Random, key};
+
+    /// More than two pieces, the last of them not full.
+    const LONG: usize = 2 * PIECE + 777;
+
+    #[derive(Module, Debug)]
+    struct Two {
+        long: Param<Tensor<1>>,
+        table: Param<Tensor<2>>,
+    }
+
+    fn random(seed: u64, count: usize) -> Vec<f32> {
+        let mut random = Random::new(key(&[seed]));
+        (0..count).map(|_| random.normal() as f32).collect()
+    }
+
+    fn two() -> Two {
+        let device = hark_encode::cpu();
+        let table = TensorData::new(random(2, 6), [2, 3]);
+        Two {
+            long: Param::from_tensor(Tensor::from_data(
+                TensorData::new(random(1, LONG), [LONG]),
+                &device,
+            )),
+            table: Param::from_tensor(Tensor::from_data(table, &device)),
+        }
+    }
+
+    fn numbers(network: &Two, name: &str) -> Vec<f32> {
+        let all = store::parameters(network);
+        (all.iter().find(|stored| stored.name == name).unwrap().numbers)()
+    }
+
+    /// Gradients of sizes from 1e-6 to 1e3, and some that are 0.
+    fn gradients(step: u64) -> Gradients {
+        let sized = |seed, count| {
+            let mut numbers = random(seed, count);
+            for (at, x) in numbers.iter_mut().enumerate() {
+                *x *= 10_f32.powi(at as i32 % 10 - 6) * f32::from(u8::from(at % 11 != 3));
+            }
+            numbers
+        };
+        Gradients::from([
+            ("long".to_owned(), sized(10 + step, LONG)),
+            ("table".to_owned(), sized(20 + step, 6)),
+        ])
+    }
+
+    fn config() -> AdamWConfig {
+        AdamWConfig {
+            weight_decay: 0.1,
+            ..AdamWConfig::default()
+        }
+    }
+
+    /// Rates that differ between parameters and steps.
+    fn rate(step: u64, name: &str) -> f64 {
+        0.01 / (1 + step) as f64 * if name == "table" { 0.5 } else { 1.0 }
+    }
+
+    fn steps(count: u64) -> (Two, AdamW) {
+        let (mut network, mut optimizer) = (two(), AdamW::new(config()));
+        for step in 0..count {
+            network = optimizer
+                .step(network, &gradients(step), &|name| rate(step, name))
+                .unwrap();
+        }
+        (network, optimizer)
+    }
+
+    /// The module's formula, one number at a time, in 64 bits.
+    #[test]
+    fn steps_are_those_of_the_formula() {
+        let (network, optimizer) = steps(6);
+        assert_eq!(optimizer.steps, 6);
+        let config = config();
+        let (beta_1, beta_2) = (f64::from(config.beta_1), f64::from(config.beta_2));
+        for name in ["long", "table"] {
+            let (start, ours) = (numbers(&two(), name), numbers(&network, name));
+            let all: Vec<Vec<f32>> = (0..6).map(|step| gradients(step)[name].clone()).collect();
+            let moments = &optimizer.moments[name];
+            for at in 0..start.len() {
+                let (mut x, mut m, mut v) = (f64::from(start[at]), 0.0_f64, 0.0_f64);
+                for (step, gradient) in all.iter().enumerate() {
+                    let (g, rate) = (f64::from(gradient[at]), rate(step as u64, name));
+                    let t = step as i32 + 1;
+                    x -= rate * f64::from(config.weight_decay) * x;
+                    m = beta_1 * m + (1.0 - beta_1) * g;
+                    v = beta_2 * v + (1.0 - beta_2) * g * g;
+                    let step = m / (1.0 - beta_1.powi(t));
+                    let size = (v / (1.0 - beta_2.powi(t))).sqrt() + f64::from(config.epsilon);
+                    x -= rate * step / size;
+                }
+                // Six steps of at most a few roundings each, of numbers up to 4.
+                let near = |ours: f32, exact: f64, size: f64| (f64::from(ours) - exact).abs() <= 1e-6 * size;
+                assert!(
+                    near(ours[at], x, x.abs().max(1.0)),
+                    "{name} {at}: {} {x}",
+                    ours[at]
+                );
+                let largest = all.iter().map(|g| f64::from(g[at].abs())).fold(0.0, f64::max);
+                assert!(near(moments.first[at], m, largest), "{name} {at}");
+                assert!(near(moments.second[at], v, v), "{name} {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_no_bit() {
+        let on = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap();
+            pool.install(|| {
+                let (network, optimizer) = steps(2);
+                let mut gradients = gradients(0);
+                let norm = clip(&mut gradients, 1.0);
+                (numbers(&network, "long"), optimizer, norm.to_bits(), gradients)
+            })
+        };
+        let alone = on(1);
+        for threads in [2, 5] {
+            assert!(on(threads) == alone, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn a_parameter_without_a_gradient_stays() {
+        let mut gradients = gradients(0);
+        gradients.remove("table");
+        let mut optimizer = AdamW::new(config());
+        let network = optimizer.step(two(), &gradients, &|_| 0.1).unwrap();
+        assert_eq!(numbers(&network, "table"), numbers(&two(), "table"));
+        assert_ne!(numbers(&network, "long"), numbers(&two(), "long"));
+        assert_eq!(optimizer.moments.keys().collect::<Vec<_>>(), ["long"]);
+    }
+
+    #[test]
+    fn a_gradient_of_another_size_is_refused() {
+        let gradients = Gradients::from([("table".to_owned(), vec![1.0; 5])]);
+        let error = AdamW::new(config())
+            .step(two(), &gradients, &|_| 0.1)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("[5]") && error.contains("[2, 3]"), "{error}");
+    }
+
+    #[test]
+    fn gradients_add_up() {
+        let of = |pairs: &[(&str, [f32; 2])]| -> Gradients {
+            let owned = pairs.iter().map(|(name, x)| ((*name).to_owned(), x.to_vec()));
+            owned.collect()
+        };
+        let mut sum = of(&[("a", [1.0, 2.0]), ("b", [3.0, 4.0])]);
+        accumulate(&mut sum, of(&[("b", [0.5, -4.0]), ("c", [7.0, 8.0])]));
+        assert_eq!(
+            sum,
+            of(&[("a", [1.0, 2.0]), ("b", [3.5, 0.0]), ("c", [7.0, 8.0])])
+        );
+        scale(&mut sum, 0.5);
+        assert_eq!(
+            sum,
+            of(&[("a", [0.5, 1.0]), ("b", [1.75, 0.0]), ("c", [3.5, 4.0])])
+        );
+    }
+
+    #[test]
+    fn the_norm_is_over_all_gradients_together() {
+        let gradients = Gradients::from([
+            ("a".to_owned(), vec![2.0, 3.0]),
+            ("b".to_owned(), vec![6.0; LONG]),
+        ]);
+        let exact = (4.0 + 9.0 + 36.0 * LONG as f64).sqrt();
+        assert!((norm(&gradients) - exact).abs() <= 1e-12 * exact);
+        assert!(norm(&Gradients::new()).abs() < f64::MIN_POSITIVE);
+    }
+
+    #[test]
+    fn clipping_scales_as_pytorch_does_and_leaves_small_gradients_alone() {
+        // A norm of 5.
+        let small = Gradients::from([("a".to_owned(), vec![3.0]), ("b".to_owned(), vec![0.0, -4.0])]);
+        for most in [5.1, 5.000_001, 1e9] {
+            let mut clipped = small.clone();
+            assert!((clip(&mut clipped, most) - 5.0).abs() < 1e-12);
+            assert_eq!(clipped, small, "{most}");
+        }
+        for most in [5.0, 4.0, 1e-3] {
+            let mut clipped = small.clone();
+            assert!((clip(&mut clipped, most) - 5.0).abs() < 1e-12);
+            let factor = (most / (5.0 + 1e-6)) as f32;
+            assert_eq!(clipped["a"], [3.0 * factor]);
+            assert_eq!(clipped["b"], [0.0, -4.0 * factor]);
+            assert!(norm(&clipped) < most);
+        }
+    }
+
+    #[test]
+    fn settings_that_make_no_optimizer_are_refused() {
+        assert!(AdamWConfig::default().check().is_ok());
+        let refuse = |change: &dyn Fn(&mut AdamWConfig), option: &str| {
+            let mut config = AdamWConfig::default();
+            change(&mut config);
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.contains(option), "{error}");
+        };
+        refuse(&|config| config.beta_1 = 1.0, "beta-1");
+        refuse(&|config| config.beta_2 = f32::NAN, "beta-2");
+        refuse(&|config| config.epsilon = 0.0, "epsilon");
+        refuse(&|config| config.weight_decay = f32::INFINITY, "weight-decay");
+    }
+}

@@ -1,0 +1,673 @@
+//! A recipe: everything about a training but where it runs, as one TOML file.
+//!
+//! What a recipe does not say has the paper's value. A key that is not known is refused, with the one that was probably
+//! meant. Before a training begins the recipe is *resolved*: what is found out on the way (the size of a vocabulary, the
+//! range of similarities, the mass that `smooth` spreads) is written into it, and the resolved recipe into the run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use hark_audio::MelConfig;
+use hark_audio::augment::Masking;
+use hark_corpus::{Check, SetConfig, soundscape};
+use hark_encode::card::Clip;
+use hark_encode::tokenize::Kind;
+use hark_encode::towers::{AudioConfig, TextConfig};
+use hark_relevance::RelevanceFunction;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::objective::{Direction, Name, Objective, Target};
+use crate::optimizer::AdamWConfig;
+use crate::schedule::Schedule;
+
+/// A recipe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Recipe {
+    /// What it is called in reports.
+    pub name: String,
+    /// Everything random in a training follows from it.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// What is learned from.
+    #[serde(default)]
+    pub data: Data,
+    /// Soundscapes that are made before the training, and learned from where `data` names no sets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soundscapes: Option<soundscape::Config>,
+    /// The audio side; without it, that of the model that the training starts from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio: Option<Audio>,
+    /// The text side; without it, that of the model that the training starts from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Text>,
+    /// What is learned.
+    #[serde(default)]
+    pub objective: ObjectiveRecipe,
+    /// How it is learned.
+    #[serde(default)]
+    pub training: Training,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// The data sets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Data {
+    /// Learned from; several are merged.
+    pub train: Vec<SetConfig>,
+    /// Tells which epoch is the best.
+    pub validation: Vec<SetConfig>,
+    /// Judged by at the end.
+    pub test: Vec<SetConfig>,
+    /// How closely recordings are looked at before the training.
+    pub check: Check,
+    /// Whether a missing or broken recording ends the training instead of being left out.
+    pub strict: bool,
+    /// Only so much of a recording's beginning is ever read.
+    pub longest_seconds: f64,
+    /// Decoded recordings are kept on disk up to this size, shared between runs; 0 keeps none.
+    pub cache_gigabytes: f64,
+    /// Captions are given to other clips at random: a control in which there is nothing to learn.
+    pub shuffle_captions: bool,
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self {
+            train: Vec::new(),
+            validation: Vec::new(),
+            test: Vec::new(),
+            check: Check::Opens,
+            strict: false,
+            longest_seconds: 600.0,
+            cache_gigabytes: 50.0,
+            shuffle_captions: false,
+        }
+    }
+}
+
+/// The audio side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Audio {
+    /// A model to take the tower's weights from, by name or folder; without it they are random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
+    /// The tower, by name, with its sizes.
+    pub network: AudioConfig,
+    /// Widths of the projection's layers.
+    #[serde(default = "shared_space")]
+    pub projection: Vec<usize>,
+    /// Waveform to log-mel.
+    #[serde(default)]
+    pub front_end: MelConfig,
+    /// A clip is cut into segments of this length.
+    #[serde(default = "ten")]
+    pub segment_seconds: f64,
+    /// Which of its segments count.
+    pub clip: Clip,
+    /// Whether training moves the edges of the mel bands at random.
+    #[serde(default)]
+    pub jitter: bool,
+    /// How much of the log-mel training masks at random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masking: Option<Masking>,
+}
+
+fn shared_space() -> Vec<usize> {
+    vec![1024, 1024]
+}
+
+fn ten() -> f64 {
+    10.0
+}
+
+/// The text side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Text {
+    /// A model to take the tower's weights from, by name or folder; without it they are random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
+    /// The tower, by name, with its sizes. With a tokenizer that is trained, `vocabulary` is a bound.
+    pub network: TextConfig,
+    /// Widths of the projection's layers.
+    #[serde(default = "shared_space")]
+    pub projection: Vec<usize>,
+    /// At how many tokens a caption is cut.
+    #[serde(default = "thirty_two")]
+    pub max_tokens: usize,
+    /// Whether ASCII punctuation is taken out of a caption.
+    #[serde(default)]
+    pub strip_punctuation: bool,
+    /// Whether a caption is turned to lower case.
+    #[serde(default)]
+    pub lower_case: bool,
+    /// Trains a tokenizer on the training captions, unless the tower's weights come from a model, with its tokenizer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_tokenizer: Option<Kind>,
+}
+
+fn thirty_two() -> usize {
+    32
+}
+
+/// What is learned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ObjectiveRecipe {
+    /// Which objective.
+    pub name: Name,
+    /// Temperature of the softmax over scores.
+    pub tau: f32,
+    /// Temperature of the softmax over relevances.
+    pub omega: f32,
+    /// Similarity of captions to relevance, as `--function` takes it.
+    pub function: String,
+    /// The sentence encoder behind graded targets, by name or folder.
+    pub sentence_encoder: String,
+    /// The share of binary targets beside graded ones, 0 to 1.
+    pub binary_weight: f32,
+    /// The mass that `smooth` spreads; without it, what ListNet's targets have beside the annotated clip on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mass: Option<f32>,
+    /// What the lists of `smooth` are of.
+    pub direction: Direction,
+}
+
+impl Default for ObjectiveRecipe {
+    fn default() -> Self {
+        Self {
+            name: Name::ListnetAudio,
+            tau: 0.05,
+            omega: 0.05,
+            function: "logistic".into(),
+            sentence_encoder: "all-mpnet-base-v2".into(),
+            binary_weight: 0.0,
+            mass: None,
+            direction: Direction::Audio,
+        }
+    }
+}
+
+/// How it is learned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Training {
+    /// Pairs in a batch.
+    pub batch: usize,
+    /// Passes over the training set.
+    pub epochs: u64,
+    /// What a pass goes over.
+    pub epoch_over: EpochOver,
+    /// The learning rate of each step.
+    pub schedule: Schedule,
+    /// What turns gradients into steps.
+    pub optimizer: AdamWConfig,
+    /// Factors on the learning rate of parts, by the beginning of their parameters' names, such as `text.tower`.
+    pub rates: BTreeMap<String, f64>,
+    /// Parts that stay as they are, by the beginning of their parameters' names.
+    pub freeze: Vec<String>,
+    /// The largest norm of all gradients together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_norm: Option<f64>,
+    /// Batches whose gradients are averaged for one step.
+    pub accumulate: u64,
+    /// A model or a run's model to start from, with a fresh optimizer and schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_from: Option<String>,
+    /// Parts that begin with random weights although the training starts from a model.
+    pub fresh: Vec<String>,
+    /// What tells the best epoch.
+    pub keep: Keep,
+    /// At the latest after so many minutes, the state of the training is saved.
+    pub checkpoint_minutes: f64,
+    /// And after every so many steps; without it, at the end of each epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_steps: Option<u64>,
+}
+
+impl Default for Training {
+    fn default() -> Self {
+        Self {
+            batch: 32,
+            epochs: 25,
+            epoch_over: EpochOver::Pairs,
+            schedule: Schedule::default(),
+            optimizer: AdamWConfig::default(),
+            rates: BTreeMap::new(),
+            freeze: Vec::new(),
+            clip_norm: None,
+            accumulate: 1,
+            init_from: None,
+            fresh: Vec::new(),
+            keep: Keep::Loss,
+            checkpoint_minutes: 10.0,
+            checkpoint_steps: None,
+        }
+    }
+}
+
+/// What an epoch goes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EpochOver {
+    /// Every pair of a clip and a caption: a clip with five captions appears five times.
+    Pairs,
+    /// Every clip once, with one of its captions chosen at random.
+    Clips,
+}
+
+/// What tells the best epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// The lowest validation loss, as in the paper; the later epoch wins ties.
+    Loss,
+    /// The highest mAP@10 on the validation set, text to audio.
+    Map,
+    /// The last epoch.
+    Last,
+}
+
+impl Recipe {
+    /// Reads a recipe and applies what `--set key=value` says.
+    ///
+    /// # Errors
+    /// [`Error::Recipe`] with the line and, for a key that is not known, the one that was probably meant.
+    pub fn read(path: &Path, set: &[String]) -> Result<Self, Error> {
+        Self::parse(&fs_err::read_to_string(path)?, path, set)
+    }
+
+    /// The same from text; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Recipe::read`].
+    pub fn parse(text: &str, path: &Path, set: &[String]) -> Result<Self, Error> {
+        let fail = |what: String| Error::Recipe {
+            path: path.to_owned(),
+            what,
+        };
+        // Without changes the parser's own error shows the line.
+        let recipe = if set.is_empty() {
+            toml::from_str::<Self>(text).map_err(|e| fail(explain(&e)))?
+        } else {
+            let mut table: toml::Table = toml::from_str(text).map_err(|e| fail(explain(&e)))?;
+            for change in set {
+                apply(&mut table, change).map_err(&fail)?;
+            }
+            table.try_into::<Self>().map_err(|e| fail(explain(&e)))?
+        };
+        recipe.check()?;
+        Ok(recipe)
+    }
+
+    /// The recipe as TOML.
+    ///
+    /// # Errors
+    /// [`Error::Recipe`] if a number has no form in TOML, such as a seed beyond 63 bits.
+    pub fn to_toml(&self) -> Result<String, Error> {
+        toml::to_string(self).map_err(|e| Error::Recipe {
+            path: PathBuf::from(&self.name),
+            what: e.to_string(),
+        })
+    }
+
+    /// That nothing impossible is asked for.
+    ///
+    /// # Errors
+    /// [`Error::Option`] with what is wrong and what is allowed.
+    pub fn check(&self) -> Result<(), Error> {
+        self.check_sides()?;
+        self.data.check()?;
+        self.training.check()?;
+        self.objective.check()
+    }
+
+    fn check_sides(&self) -> Result<(), Error> {
+        let (audio, text) = match (&self.audio, &self.text) {
+            (Some(audio), Some(text)) => (audio, text),
+            (None, None) if self.training.init_from.is_some() => return Ok(()),
+            (None, None) => {
+                return wrong(
+                    "audio",
+                    "not there",
+                    "there, unless training.init-from names a model",
+                );
+            }
+            (audio, _) => {
+                let missing = if audio.is_none() { "audio" } else { "text" };
+                return wrong(
+                    missing,
+                    "not there",
+                    "there if the other side is, or both absent to take them from training.init-from",
+                );
+            }
+        };
+        let dims = (audio.projection.last(), text.projection.last());
+        if dims.0.is_none() || dims.0 != dims.1 {
+            return wrong(
+                "text.projection",
+                format!(
+                    "{:?} beside audio.projection {:?}",
+                    text.projection, audio.projection
+                ),
+                "of the same last width: vectors of both sides meet in one space",
+            );
+        }
+        check_seconds("audio.segment-seconds", audio.segment_seconds)?;
+        match audio.clip {
+            Clip::True => Ok(()),
+            Clip::Padded { seconds } => check_seconds("audio.clip.seconds", seconds),
+        }
+    }
+
+    /// The data sets, with soundscapes in `folder` where the recipe names no sets.
+    #[must_use]
+    pub fn with_soundscapes_at(mut self, folder: &Path) -> Self {
+        let split = |split: &str| {
+            vec![SetConfig::Clotho {
+                root: folder.to_owned(),
+                split: split.to_owned(),
+            }]
+        };
+        for (sets, name) in [
+            (&mut self.data.train, "development"),
+            (&mut self.data.validation, "validation"),
+            (&mut self.data.test, "evaluation"),
+        ] {
+            if sets.is_empty() {
+                *sets = split(name);
+            }
+        }
+        self
+    }
+}
+
+/// The error for a value that cannot be.
+#[allow(clippy::needless_pass_by_value)] // a value reads better than a borrow of one at every call
+pub(crate) fn wrong<T>(option: &'static str, value: impl ToString, allowed: &str) -> Result<T, Error> {
+    Err(Error::Option {
+        option,
+        value: value.to_string(),
+        allowed: allowed.to_owned(),
+    })
+}
+
+fn check_seconds(option: &'static str, seconds: f64) -> Result<(), Error> {
+    if seconds > 0.0 && seconds <= 86_400.0 {
+        return Ok(());
+    }
+    wrong(option, seconds, "above 0 and at most a day")
+}
+
+impl Data {
+    fn check(&self) -> Result<(), Error> {
+        check_seconds("data.longest-seconds", self.longest_seconds)?;
+        if self.cache_gigabytes >= 0.0 {
+            return Ok(());
+        }
+        wrong("data.cache-gigabytes", self.cache_gigabytes, "a number from 0")
+    }
+}
+
+impl Training {
+    fn check(&self) -> Result<(), Error> {
+        if self.batch < 2 {
+            return wrong(
+                "training.batch",
+                self.batch,
+                "at least 2: an objective compares the pairs of a batch with each other",
+            );
+        }
+        if self.batch > 1 << 16 {
+            return wrong("training.batch", self.batch, "at most 65536");
+        }
+        if self.epochs == 0 || self.epochs > 1_000_000 {
+            return wrong("training.epochs", self.epochs, "from 1 to 1000000");
+        }
+        if self.accumulate == 0 || self.accumulate > 1 << 20 {
+            return wrong("training.accumulate", self.accumulate, "from 1 to 2^20");
+        }
+        if let Some(norm) = self.clip_norm.filter(|norm| !(norm.is_finite() && *norm > 0.0)) {
+            return wrong("training.clip-norm", norm, "above 0");
+        }
+        if self.checkpoint_steps == Some(0) {
+            return wrong("training.checkpoint-steps", 0, "at least 1");
+        }
+        if self.checkpoint_minutes.is_nan() || self.checkpoint_minutes <= 0.0 {
+            return wrong("training.checkpoint-minutes", self.checkpoint_minutes, "above 0");
+        }
+        let impossible = |rate: &f64| !(rate.is_finite() && *rate >= 0.0);
+        if let Some((name, rate)) = self.rates.iter().find(|(_, rate)| impossible(rate)) {
+            return wrong("training.rates", format!("{rate} for {name}"), "a number from 0");
+        }
+        self.schedule.check()?;
+        self.optimizer.check()
+    }
+}
+
+impl ObjectiveRecipe {
+    fn check(&self) -> Result<(), Error> {
+        if !(self.tau.is_finite() && self.tau > 0.0) {
+            return wrong("objective.tau", self.tau, "above 0");
+        }
+        if !(self.omega.is_finite() && self.omega > 0.0) {
+            return wrong("objective.omega", self.omega, "above 0");
+        }
+        if !(0.0..=1.0).contains(&self.binary_weight) {
+            return wrong("objective.binary-weight", self.binary_weight, "from 0 to 1");
+        }
+        if let Some(mass) = self.mass.filter(|mass| !(0.0..=1.0).contains(mass)) {
+            return wrong("objective.mass", mass, "from 0 to 1");
+        }
+        self.relevance_function().map(|_| ())
+    }
+
+    /// Whether the sentence encoder is asked for anything: by graded targets, or by `smooth` for its mass.
+    pub fn needs_teacher(&self) -> bool {
+        match self.name {
+            Name::Infonce | Name::InfonceAudio | Name::InfonceText => false,
+            Name::ListnetAudio | Name::ListnetText | Name::ListnetBoth => true,
+            Name::Smooth => self.mass.is_none(),
+        }
+    }
+
+    /// The relevance function that the recipe names.
+    ///
+    /// # Errors
+    /// If there is none of that name, or its parameters cannot be.
+    pub fn relevance_function(&self) -> Result<RelevanceFunction, Error> {
+        Ok(self.function.parse()?)
+    }
+
+    /// The objective. `function` has its range, and `mass` is what `smooth` spreads.
+    pub fn objective(&self, function: RelevanceFunction, mass: f32) -> Objective {
+        let graded = Target::Graded {
+            function,
+            omega: self.omega,
+            binary_weight: self.binary_weight,
+        };
+        let (target, direction) = match self.name {
+            Name::Infonce => (Target::Binary, Direction::Both),
+            Name::InfonceAudio => (Target::Binary, Direction::Audio),
+            Name::InfonceText => (Target::Binary, Direction::Text),
+            Name::ListnetAudio => (graded, Direction::Audio),
+            Name::ListnetText => (graded, Direction::Text),
+            Name::ListnetBoth => (graded, Direction::Both),
+            Name::Smooth => (Target::Smooth { mass }, self.direction),
+        };
+        Objective {
+            target,
+            direction,
+            tau: self.tau,
+        }
+    }
+}
+
+/// Applies `a.b.c=value` to a table. A value that is no TOML is taken as text.
+fn apply(table: &mut toml::Table, change: &str) -> Result<(), String> {
+    let (key, value) = change
+        .split_once('=')
+        .ok_or_else(|| format!("--set {change}: expected KEY=VALUE, such as training.epochs=3"))?;
+    let (key, value) = (key.trim(), value.trim());
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {value}"));
+    let value = match parsed.ok().and_then(|mut table| table.remove("value")) {
+        Some(value) => value,
+        None => toml::Value::String(value.to_owned()),
+    };
+    let mut at = table;
+    let mut parts = key.split('.').peekable();
+    while let Some(part) = parts.next() {
+        if part.is_empty() {
+            return Err(format!("--set {change}: `{key}` has an empty part"));
+        }
+        if parts.peek().is_none() {
+            at.insert(part.to_owned(), value);
+            return Ok(());
+        }
+        let next = at
+            .entry(part.to_owned())
+            .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        at = next
+            .as_table_mut()
+            .ok_or_else(|| format!("--set {change}: `{part}` is no table"))?;
+    }
+    Err(format!("--set {change}: no key"))
+}
+
+/// The parser's message, with the key that was probably meant beside one that is not known.
+fn explain(error: &toml::de::Error) -> String {
+    let text = error.to_string();
+    let message = error.message();
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    match quoted.split_first() {
+        Some((unknown, known)) if is_unknown => {
+            let nearest = known.iter().min_by_key(|name| distance(unknown, name));
+            match nearest.filter(|name| distance(unknown, name) <= 1 + unknown.len() / 3) {
+                Some(nearest) => format!("{}; did you mean `{nearest}`?", text.trim_end()),
+                None => text.trim_end().to_owned(),
+            }
+        }
+        _ => text.trim_end().to_owned(),
+    }
+}
+
+/// The number of letters to insert, delete or replace (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"
+name = "small"
+[audio]
+network = { tower = "cnn", mels = 64, channels = [16, 32], width = 32 }
+projection = [16]
+clip = { length = "padded", seconds = 4 }
+[text]
+network = { tower = "roberta", vocabulary = 500, positions = 34, width = 32, hidden = 64, layers = 1, heads = 2, epsilon = 1e-5, types = 1, dropout = 0.1, attention-dropout = 0.1 }
+projection = [16]
+train-tokenizer = "words"
+[training]
+batch = 8
+"#;
+
+    fn parse(text: &str, set: &[&str]) -> Result<Recipe, String> {
+        let set: Vec<String> = set.iter().map(ToString::to_string).collect();
+        Recipe::parse(text, Path::new("small.toml"), &set).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_is_not_said_has_the_papers_value() {
+        let recipe = parse(SMALL, &[]).unwrap();
+        assert_eq!((recipe.training.batch, recipe.training.epochs), (8, 25));
+        assert_eq!(recipe.training.schedule, Schedule::default());
+        assert_eq!(recipe.objective.name, Name::ListnetAudio);
+        assert!((recipe.objective.omega - 0.05).abs() < f32::EPSILON);
+    }
+
+    #[test]
+    fn a_recipe_survives_being_written() {
+        let recipe = parse(SMALL, &["training.rates.text=0.5", "objective.name=smooth"]).unwrap();
+        let again = parse(&recipe.to_toml().unwrap(), &[]).unwrap();
+        assert_eq!(recipe, again);
+    }
+
+    #[test]
+    fn set_changes_and_adds_keys() {
+        let set = [
+            "training.epochs=3",
+            "objective.sentence-encoder=caption-static",
+            "training.freeze=[\"text\"]",
+        ];
+        let recipe = parse(SMALL, &set).unwrap();
+        assert_eq!(recipe.training.epochs, 3);
+        assert_eq!(recipe.objective.sentence_encoder, "caption-static");
+        assert_eq!(recipe.training.freeze, ["text"]);
+        for (set, expected) in [
+            ("training.epocs=3", "did you mean `epochs`?"),
+            ("objective.name=listnet-audo", "did you mean `listnet-audio`?"),
+            ("training", "expected KEY=VALUE"),
+            ("name.x=1", "`name` is no table"),
+            ("training..x=1", "empty part"),
+        ] {
+            let error = parse(SMALL, &[set]).unwrap_err();
+            assert!(error.contains(expected), "{set}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_line_and_the_likely_one() {
+        let error = parse(&SMALL.replace("batch = 8", "bach = 8"), &[]).unwrap_err();
+        assert!(
+            error.contains("did you mean `batch`?") && error.contains("line 12"),
+            "{error}"
+        );
+        let error = parse(&SMALL.replace("batch = 8", "zzzzzzz = 8"), &[]).unwrap_err();
+        assert!(
+            error.contains("unknown field") && !error.contains("did you mean"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn impossible_values_are_refused() {
+        for (set, expected) in [
+            ("training.batch=1", "at least 2"),
+            ("training.epochs=0", "training.epochs"),
+            ("objective.tau=0.0", "objective.tau"),
+            ("objective.omega=-1.0", "objective.omega"),
+            ("objective.function=logistik", "logistik"),
+            ("objective.binary-weight=2.0", "objective.binary-weight"),
+            ("training.accumulate=0", "training.accumulate"),
+            ("training.schedule.end=0.5", "training.schedule.end"),
+            ("training.optimizer.beta-1=1.0", "beta-1"),
+            ("audio.projection=[8]", "projection"),
+            ("audio.segment-seconds=0.0", "segment-seconds"),
+        ] {
+            let error = parse(SMALL, &[set]).unwrap_err();
+            assert!(error.contains(expected), "{set}: {error}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What happens with a batch: loss, gradients, and, when enough of them have come together, a step.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hark_audio::random::key;
+use hark_encode::dropout;
+use hark_encode::dual::DualEncoder;
+use hark_encode::towers::MelBatch;
+use hark_rank::Vectors;
+
+use super::logs::Logs;
+use super::order::Purpose;
+use super::{Step, Told, Watch};
+use crate::Error;
+use crate::clips::Clips;
+use crate::network::is_part;
+use crate::objective::Objective;
+use crate::optimizer::{AdamW, Gradients, accumulate, clip, norm, scale};
+use crate::recipe::Recipe;
+use crate::run::{Run, State};
+use crate::split::Split;
+use crate::step::{self, AudioInput, TextInput};
+use crate::teacher::Teacher;
+
+/// What a worker makes for a batch.
+pub(super) struct Batch {
+    pub(super) pairs: Vec<usize>,
+    pub(super) mels: Option<(MelBatch, Vec<usize>)>,
+    pub(super) broken: Vec<(usize, String)>,
+}
+
+/// What a batch changes.
+pub(super) struct Learner<'a> {
+    pub(super) recipe: &'a Recipe,
+    pub(super) objective: &'a Objective,
+    pub(super) train: &'a Split,
+    pub(super) teacher: Option<&'a mut Teacher>,
+    pub(super) network: &'a mut DualEncoder,
+    pub(super) optimizer: &'a mut AdamW,
+    pub(super) state: &'a mut State,
+    pub(super) run: &'a Run,
+    pub(super) batches_per_epoch: u64,
+    pub(super) total: u64,
+    /// Of the batches since the last step.
+    pub(super) gradients: Gradients,
+    pub(super) loss: f64,
+    pub(super) waited: Duration,
+    pub(super) since: Instant,
+    pub(super) saved: Instant,
+}
+
+impl Learner<'_> {
+    pub(super) fn take(
+        &mut self,
+        number: u64,
+        batch: Result<Batch, Error>,
+        waited: Duration,
+        logs: &mut Logs,
+        watch: Watch<'_>,
+    ) -> Result<(), Error> {
+        let batch = batch?;
+        self.waited += waited;
+        for (clip, reason) in &batch.broken {
+            let clip = &self.train.data.clips[*clip].id;
+            if self.recipe.data.strict {
+                return Err(Error::Strict {
+                    split: "train",
+                    count: 1,
+                    first: format!("{clip}: {reason}"),
+                });
+            }
+            if watch(Told::LeftOut { clip, reason }).is_break() {
+                return Err(Error::Cancelled);
+            }
+        }
+        if batch.pairs.len() < 2 {
+            return Err(Error::BrokenBatch {
+                batch: number,
+                left: batch.pairs.len(),
+                last: batch
+                    .broken
+                    .last()
+                    .map(|(_, reason)| reason.clone())
+                    .unwrap_or_default(),
+            });
+        }
+        let (loss, gradients) = self.gradients(number, &batch)?;
+        accumulate(&mut self.gradients, gradients);
+        self.loss += loss;
+        self.state.loss_sum += loss;
+        self.state.batches = number + 1;
+        if !(number + 1).is_multiple_of(self.recipe.training.accumulate) {
+            return Ok(());
+        }
+        let step = self.step()?;
+        logs.step(&step)?;
+        let flow = watch(Told::Step(step));
+        let steps = self.recipe.training.checkpoint_steps;
+        let due = steps.is_some_and(|steps| self.state.updates.is_multiple_of(steps))
+            || self.saved.elapsed().as_secs_f64() >= self.recipe.training.checkpoint_minutes * 60.0;
+        let is_end = self.state.batches.is_multiple_of(self.batches_per_epoch);
+        if flow.is_break() || (due && !is_end) {
+            logs.flush()?;
+            self.run.save(self.network, self.optimizer, self.state)?;
+            self.saved = Instant::now();
+        }
+        if flow.is_break() {
+            return Err(Error::Cancelled);
+        }
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    /// One step of the optimizer with the gradients at hand.
+    fn step(&mut self) -> Result<Step, Error> {
+        let training = &self.recipe.training;
+        let mut gradients = std::mem::take(&mut self.gradients);
+        if training.accumulate > 1 {
+            scale(&mut gradients, 1.0 / training.accumulate as f32);
+        }
+        let norm = match training.clip_norm {
+            Some(most) => clip(&mut gradients, most),
+            None => norm(&gradients),
+        };
+        let per_epoch = self.batches_per_epoch / training.accumulate;
+        let rate = training.schedule.rate(self.state.updates, per_epoch);
+        let rates = &training.rates;
+        let rate_of = |name: &str| {
+            // The most particular of the parts that a parameter belongs to.
+            let own = rates
+                .iter()
+                .filter(|(part, _)| is_part(name, std::slice::from_ref(part)));
+            rate * own
+                .max_by_key(|(part, _)| part.len())
+                .map_or(1.0, |(_, factor)| *factor)
+        };
+        let network = std::mem::replace(
+            self.network,
+            DualEncoder {
+                audio: None,
+                text: None,
+            },
+        );
+        *self.network = self.optimizer.step(network, &gradients, &rate_of)?;
+        self.state.updates += 1;
+        let step = Step {
+            epoch: (self.state.batches - 1) / self.batches_per_epoch,
+            batches: (self.state.batches, self.total),
+            loss: self.loss / training.accumulate as f64,
+            rate,
+            norm,
+            took: self.since.elapsed(),
+            waited: self.waited,
+        };
+        self.loss = 0.0;
+        self.waited = Duration::ZERO;
+        Ok(step)
+    }
+
+    /// The loss of a batch and its gradients.
+    fn gradients(&mut self, number: u64, batch: &Batch) -> Result<(f64, Gradients), Error> {
+        let pairs = &batch.pairs;
+        let clip = |&pair: &usize| self.train.data.pairs[pair].clip;
+        let clips: Vec<u32> = pairs.iter().map(|pair| clip(pair) as u32).collect();
+        let targets = targets(self.objective, &clips, pairs, self.teacher.as_deref_mut())?;
+        let training = dropout::Training {
+            seed: key(&[self.recipe.seed, Purpose::Masks as u64, number]),
+            examples: pairs.iter().map(|&pair| pair as u64).collect(),
+        };
+        let audio = match (&self.train.audio, &batch.mels) {
+            (Some(features), _) => AudioInput::Features(features.rows(pairs.iter().map(clip))),
+            (None, Some((mels, segments))) => AudioInput::LogMels { mels, segments },
+            (None, None) => return Err(Error::EmptyClip),
+        };
+        let text = match &self.train.text {
+            Some(features) => TextInput::Features(features.rows(pairs.iter().copied())),
+            None => TextInput::Tokens(self.train.token_batch(pairs)?),
+        };
+        let (loss, gradients) = step::gradients(
+            self.network,
+            self.objective,
+            &audio,
+            &text,
+            &targets,
+            Some(&training),
+        )?;
+        let is_broken = |numbers: &Vec<f32>| numbers.iter().any(|x| !x.is_finite());
+        if !loss.is_finite() || gradients.values().any(is_broken) {
+            return Err(Error::NotFinite {
+                batch: number,
+                loss,
+                saved: self.save_batch(number, batch, &targets)?,
+            });
+        }
+        Ok((f64::from(loss), gradients))
+    }
+
+    /// Keeps what a batch that broke the training was made of.
+    fn save_batch(&self, number: u64, batch: &Batch, targets: &[f32]) -> Result<PathBuf, Error> {
+        let pairs = batch.pairs.iter().map(|&pair| {
+            let (clip, caption) = (
+                &self.train.data.pairs[pair].clip,
+                &self.train.data.pairs[pair].caption,
+            );
+            let clip = &self.train.data.clips[*clip];
+            let range = batch.mels.as_ref().map(|(mels, _)| {
+                let values = (0..mels.len()).flat_map(|nth| mels.segment(nth)).copied();
+                values.fold((f32::INFINITY, f32::NEG_INFINITY), |(lo, hi), x| {
+                    (lo.min(x), hi.max(x))
+                })
+            });
+            serde_json::json!({
+                "pair": pair, "clip": clip.id, "path": clip.path, "caption": caption,
+                "tokens": self.train.tokens[pair], "log_mel_range_of_batch": range,
+            })
+        });
+        let name = "broken-batch.json";
+        let content = serde_json::json!({
+            "format": "hark batch 1",
+            "batch": number,
+            "seed": self.recipe.seed,
+            "pairs": pairs.collect::<Vec<_>>(),
+            "targets": targets,
+        });
+        self.run.write(name, format!("{content:#}\n").as_bytes())?;
+        Ok(self.run.path(name))
+    }
+}
+
+/// P of a batch.
+pub(super) fn targets(
+    objective: &Objective,
+    clips: &[u32],
+    pairs: &[usize],
+    teacher: Option<&mut Teacher>,
+) -> Result<Vec<f32>, Error> {
+    match teacher {
+        Some(teacher) if objective.is_graded() => {
+            let vectors = teacher.read(pairs.iter().copied())?;
+            objective.targets(clips, Some(Vectors::new(&vectors, teacher.dim())?))
+        }
+        _ => objective.targets(clips, None),
+    }
+}
+
+/// The log-mels of a batch; clips that cannot be read are left out, with their pairs.
+pub(super) fn make_batch(
+    train: &Split,
+    clips: &Clips,
+    pairs: &[usize],
+    seed: &dyn Fn(usize) -> u64,
+) -> Result<Batch, Error> {
+    if train.audio.is_some() {
+        return Ok(Batch {
+            pairs: pairs.to_vec(),
+            mels: None,
+            broken: Vec::new(),
+        });
+    }
+    let mut batch = Batch {
+        pairs: Vec::with_capacity(pairs.len()),
+        mels: None,
+        broken: Vec::new(),
+    };
+    let mut segments = Vec::with_capacity(pairs.len());
+    for &pair in pairs {
+        let clip = train.data.pairs[pair].clip;
+        match clips.segments(&train.data.clips[clip].path, Some(seed(pair))) {
+            Ok(read) => {
+                batch.pairs.push(pair);
+                segments.push(read);
+            }
+            Err(error) => batch.broken.push((clip, error.to_string())),
+        }
+    }
+    if !segments.is_empty() {
+        batch.mels = Some(clips.batch(&segments)?);
+    }
+    Ok(batch)
+}

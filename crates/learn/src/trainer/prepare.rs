@@ -1,0 +1,410 @@
+//! From a recipe to a training that can begin: data, tokenizer, targets, network, and the state that it goes on from.
+
+use std::path::Path;
+
+use burn::module::Module;
+use hark_audio::random::{Random, key};
+use hark_corpus::{AudioCache, Check, Dataset};
+use hark_encode::card::Card;
+use hark_encode::dual::DualEncoder;
+use hark_encode::store;
+use hark_encode::tokenize::Tokenizer;
+use hark_encode::towers::Tower;
+use hark_rank::Vectors;
+use hark_relevance::RelevanceFunction;
+use sha2::{Digest, Sha256};
+
+use super::learner::targets;
+use super::order::{Purpose, batches_per_epoch, order};
+use super::{Setup, Told, Trainer, Watch};
+use crate::Error;
+use crate::clips::Clips;
+use crate::network::{self, is_part};
+use crate::objective::{Name, Objective};
+use crate::optimizer::AdamW;
+use crate::recipe::Recipe;
+use crate::run::{self, RECIPE, Run, State};
+use crate::split::{Frozen, Split};
+use crate::teacher::{Embed, Teacher};
+
+/// Batches from which the mass of `smooth` is estimated.
+const SAMPLED_BATCHES: usize = 64;
+
+impl Trainer {
+    pub(super) fn prepare(setup: Setup<'_>, run: Run, watch: Watch<'_>) -> Result<Self, Error> {
+        let Setup {
+            mut recipe,
+            resume,
+            cache,
+            workers,
+            find,
+            embed,
+            written_by,
+            ..
+        } = setup;
+        recipe.check()?;
+        network::fill_sides(&mut recipe, find)?;
+        let [train, validation, test] = load_splits(&recipe, workers, watch)?;
+        let (Some(train), Some(validation)) = (train, validation) else {
+            return Err(Error::NoData { split: "train" });
+        };
+        let data_hash = hash_of(&train);
+        let batches_per_epoch = batches_per_epoch(&recipe, &train)?;
+
+        let captions: Vec<&str> = train.pairs.iter().map(|pair| pair.caption.as_str()).collect();
+        let tokenizer = network::tokenizer(&mut recipe, &captions, find)?;
+        let name = format!("{} ({})", train.name, recipe.name);
+        let card = network::card(&recipe, vec![name], written_by)?;
+        let (objective, teachers) = teachers(&mut recipe, &run, &train, &validation, embed)?;
+
+        let network = network::start(&recipe, &card, find, &hark_encode::cpu())?;
+        let clips = front_end(&recipe, &card, cache)?;
+        check_reach(&network, &clips, &card)?;
+        let Some(text_card) = &card.text else {
+            return Err(Error::NoSide);
+        };
+        let vocabulary = network.text.as_ref().map_or(0, |side| side.tower.reach()[0]);
+        let parsed = Tokenizer::parse(&tokenizer, text_card.max_tokens, vocabulary)?;
+        let split = |data| Split::new(data, &parsed, text_card);
+        let (mut train, mut validation) = (split(train)?, split(validation)?);
+        let mut test = test.map(split).transpose()?;
+
+        // What was resolved is part of the recipe that the run is known by.
+        settle_recipe(&run, &recipe, resume)?;
+        write_left_out(
+            &run,
+            &[
+                ("train", Some(&train)),
+                ("validation", Some(&validation)),
+                ("test", test.as_ref()),
+            ],
+        )?;
+
+        let freeze = recipe.training.freeze.clone();
+        let features = cache.map(|folder| folder.join("features"));
+        let frozen = Frozen {
+            audio: is_part("audio.tower", &freeze),
+            text: is_part("text.tower", &freeze),
+            clips: &clips,
+            folder: features.as_deref(),
+            workers,
+        };
+        let splits = [Some(&mut train), Some(&mut validation), test.as_mut()];
+        for split in splits.into_iter().flatten() {
+            let what = "features of frozen towers";
+            split.freeze(&network, &card, &frozen, &mut |done, total| {
+                watch(Told::Preparing { what, done, total })
+            })?;
+        }
+
+        let mut optimizer = AdamW::new(recipe.training.optimizer);
+        let (network, state) = if run.state()?.is_some() {
+            run.load(network, &mut optimizer, &|name| !is_part(name, &freeze))?
+        } else {
+            (network, State::beginning(&data_hash))
+        };
+        if state.data != data_hash {
+            return Err(Error::OtherData {
+                path: run.path(run::CHECKPOINT),
+            });
+        }
+        Ok(Self {
+            network: store::freeze(network.train(), &|name| is_part(name, &freeze)),
+            recipe,
+            run,
+            card,
+            tokenizer,
+            objective,
+            clips,
+            workers: workers.max(1),
+            train,
+            validation,
+            test,
+            train_teacher: teachers.0,
+            validation_teacher: teachers.1,
+            optimizer,
+            state,
+            batches_per_epoch,
+        })
+    }
+}
+
+/// The three splits; the last one may be absent.
+fn load_splits(recipe: &Recipe, threads: usize, watch: Watch<'_>) -> Result<[Option<Dataset>; 3], Error> {
+    let data = &recipe.data;
+    let mut load = |sets: &[_], split, check| load_split(recipe, sets, split, check, threads, watch);
+    let mut train = load(&data.train, "train", data.check)?;
+    if data.shuffle_captions {
+        shuffle_captions(&mut train, recipe.seed);
+    }
+    // Validation and test must come out the same every time: what cannot be decoded is left out before.
+    let validation = load(&data.validation, "validation", Check::Decodes)?;
+    let test = match data.test.as_slice() {
+        [] => None,
+        sets => Some(load(sets, "test", Check::Decodes)?),
+    };
+    Ok([Some(train), Some(validation), test])
+}
+
+/// The teacher's vectors of the captions that are trained and validated with.
+type Teachers = (Option<Teacher>, Option<Teacher>);
+
+/// The objective, with what it needs from the sentence encoder.
+fn teachers(
+    recipe: &mut Recipe,
+    run: &Run,
+    train: &Dataset,
+    validation: &Dataset,
+    embed: Embed<'_>,
+) -> Result<(Objective, Teachers), Error> {
+    let encoder = recipe.objective.sentence_encoder.clone();
+    let mut teacher = |name: &str, data: &Dataset| {
+        let captions: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
+        Teacher::open(&run.path(name), &captions, &encoder, embed)
+    };
+    let mut of_train = None;
+    if recipe.objective.needs_teacher() {
+        of_train = Some(teacher("captions-train.f16", train)?);
+    }
+    let objective = resolve_objective(recipe, train, of_train.as_mut())?;
+    if !objective.is_graded() {
+        return Ok((objective, (None, None)));
+    }
+    let of_validation = teacher("captions-validation.f16", validation)?;
+    Ok((objective, (of_train, Some(of_validation))))
+}
+
+/// What turns recordings into log-mels, with the cache of decoded ones.
+fn front_end(recipe: &Recipe, card: &Card, cache: Option<&Path>) -> Result<Clips, Error> {
+    let (Some(audio), Some(card)) = (&recipe.audio, &card.audio) else {
+        return Err(Error::NoSide);
+    };
+    let rate = card.front_end.rate;
+    let gigabytes = recipe.data.cache_gigabytes;
+    let cache = match cache.filter(|_| gigabytes > 0.0) {
+        Some(folder) => AudioCache::open(&folder.join("audio"), rate, (gigabytes * 1e9) as u64)?,
+        None => AudioCache::without(rate),
+    };
+    Clips::new(
+        card,
+        audio.jitter,
+        audio.masking,
+        cache,
+        recipe.data.longest_seconds,
+    )
+}
+
+fn load_split(
+    recipe: &Recipe,
+    sets: &[hark_corpus::SetConfig],
+    split: &'static str,
+    check: Check,
+    threads: usize,
+    watch: Watch<'_>,
+) -> Result<Dataset, Error> {
+    if sets.is_empty() {
+        return Err(Error::NoData { split });
+    }
+    let data = Dataset::load_all(sets, check, threads, &mut |done, total| {
+        watch(Told::Preparing {
+            what: "recordings",
+            done,
+            total,
+        })
+    })
+    .map_err(|error| match error {
+        hark_corpus::Error::Cancelled => Error::Cancelled,
+        other => other.into(),
+    })?;
+    let broken = |left: &&hark_corpus::LeftOut| !matches!(left.reason, hark_corpus::Reason::Excluded);
+    if let Some(first) = data.left_out.iter().find(broken).filter(|_| recipe.data.strict) {
+        return Err(Error::Strict {
+            split,
+            count: data.left_out.iter().filter(broken).count(),
+            first: format!("{}: {}", first.id, first.reason),
+        });
+    }
+    Ok(data)
+}
+
+/// Gives captions to other clips: as many as each clip had.
+fn shuffle_captions(data: &mut Dataset, seed: u64) {
+    let mut clips: Vec<usize> = data.pairs.iter().map(|pair| pair.clip).collect();
+    Random::new(key(&[seed, Purpose::Shuffled as u64])).shuffle(&mut clips);
+    for (pair, clip) in data.pairs.iter_mut().zip(clips) {
+        pair.clip = clip;
+    }
+}
+
+/// A hash over the pairs, in their order.
+fn hash_of(data: &Dataset) -> String {
+    let mut hash = Sha256::new();
+    for pair in &data.pairs {
+        hash.update(data.clips[pair.clip].id.as_bytes());
+        hash.update([0]);
+        hash.update(pair.caption.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize()[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Finds out what the objective leaves open, and writes it into the recipe.
+fn resolve_objective(
+    recipe: &mut Recipe,
+    data: &Dataset,
+    teacher: Option<&mut Teacher>,
+) -> Result<Objective, Error> {
+    let mut function = recipe.objective.relevance_function()?;
+    let Some(teacher) = teacher else {
+        return Ok(recipe
+            .objective
+            .objective(function, recipe.objective.mass.unwrap_or(0.0)));
+    };
+    if function.needs_range() {
+        let all = teacher.read(0..teacher.len())?;
+        let texts: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
+        let same = hark_relevance::similarity::same_text(&texts);
+        let vectors = Vectors::new(&all, teacher.dim())?;
+        let range =
+            hark_relevance::similarity::similarity_range(vectors, &same, None, &hark_rank::unwatched)?;
+        function = function.with_range(range.lo.into(), range.hi.into())?;
+        recipe.objective.function = function.to_string();
+    }
+    if recipe.objective.name == Name::Smooth && recipe.objective.mass.is_none() {
+        recipe.objective.mass = Some(spread_mass(recipe, function, data, teacher)?);
+    }
+    Ok(recipe
+        .objective
+        .objective(function, recipe.objective.mass.unwrap_or(0.0)))
+}
+
+/// The mass that ListNet's targets have beside the annotated clip, on average over some batches.
+fn spread_mass(
+    recipe: &Recipe,
+    function: RelevanceFunction,
+    data: &Dataset,
+    teacher: &mut Teacher,
+) -> Result<f32, Error> {
+    let mut graded = recipe.objective.clone();
+    graded.name = Name::ListnetAudio;
+    let graded = graded.objective(function, 0.0);
+    let (mut spread, mut lists) = (0.0, 0.0);
+    let order = order(recipe, data, 0);
+    for pairs in order.chunks_exact(recipe.training.batch).take(SAMPLED_BATCHES) {
+        let clips: Vec<u32> = pairs.iter().map(|&pair| data.pairs[pair].clip as u32).collect();
+        let targets = targets(&graded, &clips, pairs, Some(teacher))?;
+        for (list, clip) in targets.chunks_exact(clips.len()).zip(&clips) {
+            let others = list.iter().zip(&clips).filter(|(_, other)| *other != clip);
+            spread += others.map(|(p, _)| f64::from(*p)).sum::<f64>();
+            lists += 1.0;
+        }
+    }
+    Ok((spread / f64::max(lists, 1.0)) as f32)
+}
+
+/// That segments and captions fit the towers.
+fn check_reach(network: &DualEncoder, clips: &Clips, card: &Card) -> Result<(), Error> {
+    let (mels, frames) = clips.shape();
+    if let Some([most_mels, most_frames]) = network.audio.as_ref().map(|side| side.tower.reach())
+        && (mels != most_mels || frames > most_frames)
+    {
+        return Err(hark_encode::Error::InputShape {
+            what: "log-mels of audio.front-end and audio.segment-seconds",
+            expected: vec![most_mels, most_frames],
+            got: vec![mels, frames],
+        }
+        .into());
+    }
+    let tokens = network.text.as_ref().map_or(0, |side| side.tower.reach()[1]);
+    let asked = card.text.as_ref().map_or(0, |card| card.max_tokens);
+    if asked > tokens {
+        return Err(Error::Option {
+            option: "text.max-tokens",
+            value: asked.to_string(),
+            allowed: format!("at most {tokens}, the positions of the text tower"),
+        });
+    }
+    Ok(())
+}
+
+/// Writes the resolved recipe into the run, or sees that a resumed one is the same.
+fn settle_recipe(run: &Run, recipe: &Recipe, resume: bool) -> Result<(), Error> {
+    let path = run.path(RECIPE);
+    if resume && path.exists() {
+        let began = Recipe::read(&path, &[])?;
+        let differences = differences(&began, recipe)?;
+        if !differences.is_empty() {
+            return Err(Error::OtherRecipe { path, differences });
+        }
+        return Ok(());
+    }
+    run.write(RECIPE, recipe.to_toml()?.as_bytes())
+}
+
+/// Keys in which two recipes differ. How often a training saves itself may change.
+fn differences(began: &Recipe, now: &Recipe) -> Result<Vec<String>, Error> {
+    fn leaves(prefix: &str, value: &toml::Value, out: &mut std::collections::BTreeMap<String, String>) {
+        match value {
+            toml::Value::Table(table) => {
+                for (key, value) in table {
+                    let key = if prefix.is_empty() {
+                        key.clone()
+                    } else {
+                        format!("{prefix}.{key}")
+                    };
+                    leaves(&key, value, out);
+                }
+            }
+            other => {
+                out.insert(prefix.to_owned(), other.to_string());
+            }
+        }
+    }
+    let flat = |recipe: &Recipe| {
+        let mut recipe = recipe.clone();
+        recipe.training.checkpoint_minutes = 1.0;
+        recipe.training.checkpoint_steps = None;
+        recipe.data.cache_gigabytes = 0.0;
+        let table: toml::Table = toml::from_str(&recipe.to_toml()?).map_err(|e| Error::Recipe {
+            path: RECIPE.into(),
+            what: e.to_string(),
+        })?;
+        let mut out = std::collections::BTreeMap::new();
+        leaves("", &toml::Value::Table(table), &mut out);
+        Ok::<_, Error>(out)
+    };
+    let (began, now) = (flat(began)?, flat(now)?);
+    let keys: std::collections::BTreeSet<&String> = began.keys().chain(now.keys()).collect();
+    let shown = |value: Option<&String>| value.map_or("nothing".to_owned(), Clone::clone);
+    Ok(keys
+        .into_iter()
+        .filter(|key| began.get(*key) != now.get(*key))
+        .map(|key| {
+            format!(
+                "{key} was {} and is {}",
+                shown(began.get(key)),
+                shown(now.get(key))
+            )
+        })
+        .collect())
+}
+
+/// Names the recordings that a training goes on without.
+fn write_left_out(run: &Run, splits: &[(&str, Option<&Split>)]) -> Result<(), Error> {
+    let mut text = String::from("split,clip,captions,reason\n");
+    let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    for (name, split) in splits {
+        for left in split.iter().flat_map(|split| &split.data.left_out) {
+            let reason = quote(&left.reason.to_string());
+            text.push_str(&format!(
+                "{name},{},{},{reason}\n",
+                quote(&left.id),
+                left.captions
+            ));
+        }
+    }
+    run.write(run::LEFT_OUT, text.as_bytes())
+}
