@@ -43,6 +43,16 @@ impl Home {
         self.0.join("partial")
     }
 
+    /// Decoded recordings and features that trainings share.
+    pub fn training(&self) -> PathBuf {
+        self.0.join("training")
+    }
+
+    /// Soundscapes that recipes asked for, one folder for each setting.
+    pub fn soundscapes(&self) -> PathBuf {
+        self.0.join("soundscapes")
+    }
+
     /// Caption vectors that were computed before.
     pub fn embeddings(&self) -> PathBuf {
         self.0.join("embeddings")

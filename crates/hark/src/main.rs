@@ -23,11 +23,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The whole story on soundscapes: make them, train, compare, search
+    Demo(commands::demo::Args),
     /// How alike captions are, and what that says about their clips
     #[command(subcommand)]
     Relevance(commands::relevance::Command),
     /// Vectors of recordings and of texts, as a NumPy file
     Embed(commands::embed::Args),
+    /// Data sets: what is there, what it holds, and soundscapes
+    #[command(subcommand)]
+    Data(commands::data::Command),
+    /// Train a model as a recipe says
+    Train(commands::train::Args),
     /// Models on this machine
     #[command(subcommand)]
     Models(commands::models::Command),
@@ -36,6 +43,9 @@ enum Command {
     Bench(commands::bench::Command),
 }
 
+/// The exit code for options that cannot be meant, as the parser has it.
+const BAD_USAGE: u8 = 2;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     quiet_decoders();
@@ -43,8 +53,11 @@ fn main() -> ExitCode {
         eprintln!("hark: warning: Ctrl-C will stop without cleaning up: {error}");
     }
     let result = match cli.command {
+        Command::Demo(args) => commands::demo::run(&args),
         Command::Relevance(command) => commands::relevance::run(command),
         Command::Embed(args) => commands::embed::run(&args),
+        Command::Data(command) => commands::data::run(command),
+        Command::Train(args) => commands::train::run(&args),
         Command::Models(command) => commands::models::run(command),
         Command::Bench(command) => commands::bench::run(command),
     };
@@ -55,6 +68,11 @@ fn main() -> ExitCode {
         Err(_) if progress::stopped() => {
             eprintln!("hark: stopped; what was computed is kept, and the same command goes on from there");
             ExitCode::from(progress::INTERRUPTED)
+        }
+        // Options that parse one by one and do not fit together.
+        Err(error) if error.is::<clap::Error>() => {
+            eprint!("{error}");
+            ExitCode::from(BAD_USAGE)
         }
         Err(error) => {
             eprintln!("hark: {error:#}");

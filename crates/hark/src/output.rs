@@ -59,6 +59,18 @@ pub fn check_place(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Text from files, with no control characters that would steer a terminal.
+pub fn plain(text: &str) -> String {
+    let shown = |letter: char| {
+        if letter.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            letter
+        }
+    };
+    text.chars().map(shown).collect()
+}
+
 /// A thousand and more with separators: 49,838.
 pub fn count(number: impl TryInto<u64>) -> String {
     let digits = number
@@ -84,6 +96,11 @@ mod tests {
         assert_eq!(count(999_usize), "999");
         assert_eq!(count(49_838_usize), "49,838");
         assert_eq!(count(1_000_000_usize), "1,000,000");
+    }
+
+    #[test]
+    fn text_of_files_steers_no_terminal() {
+        assert_eq!(plain("caf\u{e9}\u{1b}[31m\n"), "caf\u{e9}\u{fffd}[31m\u{fffd}");
     }
 
     #[test]

@@ -22,6 +22,14 @@ pub fn recordings(what: &str) -> ProgressBar {
     )
 }
 
+/// A bar that counts batches of a training, with a message that says how it goes.
+pub fn training(what: &str) -> ProgressBar {
+    bar(
+        "{prefix} {bar:20} {human_pos}/{human_len}, {msg}, {eta} left",
+        what,
+    )
+}
+
 /// A bar that counts bytes.
 pub fn bytes(what: &str) -> ProgressBar {
     bar(

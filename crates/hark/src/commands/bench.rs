@@ -8,11 +8,17 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use hark_audio::{MelConfig, MelSpectrogram};
+use hark_encode::dropout::Training;
+use hark_encode::dual::SideConfig;
 use hark_encode::model::AudioEncoder;
 use hark_encode::random::Random;
 use hark_encode::sentence::{CaptionEncoder, SentenceEncoder, SentenceModel};
 use hark_encode::towers::passt::PasstConfig;
-use hark_encode::towers::{AudioConfig, MelBatch};
+use hark_encode::towers::roberta::RobertaConfig;
+use hark_encode::towers::{AudioConfig, MelBatch, TextConfig, TokenBatch};
+use hark_learn::optimizer::{self, AdamW, AdamWConfig};
+use hark_learn::recipe::ObjectiveRecipe;
+use hark_learn::step::{self as learn_step, AudioInput, TextInput};
 use hark_rank::{Vectors, exact};
 use serde_json::json;
 
@@ -76,6 +82,21 @@ pub enum Command {
         batch: u32,
         #[command(flatten)]
         threads: ThreadArgs,
+    },
+    /// Seconds of training steps of PaSST-S and RoBERTa-large on 10 s clips, with random weights
+    #[command(after_help = "Example:\n  hark bench step --batch 2 --steps 3 --threads 2")]
+    Step {
+        /// Pairs in a batch
+        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..))]
+        batch: u32,
+        /// How many steps, the first of which fills caches and pools
+        #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+        steps: u32,
+        #[command(flatten)]
+        threads: ThreadArgs,
+        /// As every command of this kind, it prints JSON anyway
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -149,6 +170,16 @@ pub fn run(command: Command) -> Result<()> {
             batch,
             threads,
         } => passt(clips, batch.max(1), threads.count().get()),
+        Command::Step {
+            batch,
+            steps,
+            threads,
+            ..
+        } => {
+            let threads = threads.count().get();
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+            pool.install(|| step(batch as usize, steps, threads))
+        }
     }
 }
 
@@ -198,4 +229,67 @@ fn passt(clips: u32, batch: u32, threads: usize) -> Result<()> {
     output::print_json(&json!({
         "seconds": seconds, "clips": clips, "batch": batch, "threads": threads,
     }))
+}
+
+/// Forward, ListNet's loss over clips, backward, clipping and AdamW, with dropout and patchout as in the paper.
+fn step(batch: usize, steps: u32, threads: usize) -> Result<()> {
+    const TOKENS: usize = 32;
+    let audio = SideConfig {
+        network: AudioConfig::Passt(PasstConfig::small()),
+        projection: vec![1024, 1024],
+    };
+    let text = SideConfig {
+        network: TextConfig::Roberta(RobertaConfig::large()),
+        projection: vec![1024, 1024],
+    };
+    let mut network = learn_step::untrained(&audio, &text, 1)?;
+    let objective = ObjectiveRecipe::default();
+    let objective = objective.objective(objective.relevance_function()?, 0.0);
+    let mut optimizer = AdamW::new(AdamWConfig::default());
+    let mut random = Random::new(1);
+    let mels = MelBatch::new(
+        (0..batch * 128 * 1000).map(|_| random.signed() as f32).collect(),
+        128,
+        1000,
+    )?;
+    let tokens: Vec<Vec<u32>> = (0..batch)
+        .map(|_| (0..TOKENS).map(|_| 4 + random.below(50_000) as u32).collect())
+        .collect();
+    let teacher: Vec<f32> = (0..batch)
+        .flat_map(|nth| (0..batch).map(move |place| f32::from(u8::from(place == nth))))
+        .collect();
+    let clips: Vec<u32> = (0..batch as u32).collect();
+    let targets = objective.targets(&clips, Some(Vectors::new(&teacher, batch)?))?;
+    let mut seconds = Vec::new();
+    let mut losses = Vec::new();
+    for nth in 0..steps {
+        let start = Instant::now();
+        let training = Training {
+            seed: u64::from(nth),
+            examples: (0..batch as u64).collect(),
+        };
+        let audio = AudioInput::LogMels {
+            mels: &mels,
+            segments: &vec![1; batch],
+        };
+        let text = TextInput::Tokens(TokenBatch::new(tokens.iter().map(Vec::as_slice))?);
+        let (loss, mut gradients) =
+            learn_step::gradients(&network, &objective, &audio, &text, &targets, Some(&training))?;
+        optimizer::clip(&mut gradients, 1.0);
+        network = optimizer.step(network, &gradients, &|_| 2e-5)?;
+        seconds.push(start.elapsed().as_secs_f64());
+        losses.push(loss);
+    }
+    output::print_json(&json!({
+        "seconds_per_step": seconds, "losses": losses, "batch": batch, "tokens": TOKENS, "threads": threads,
+        "peak_memory_bytes": peak_memory(),
+    }))
+}
+
+/// The most memory that this process has held, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = fs_err::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }

@@ -125,6 +125,14 @@ pub fn clip(text: &str) -> Result<Clip, String> {
     }
 }
 
+/// How alike two captions are at the least.
+pub fn similarity(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(h) if h > -1.0 && h <= 1.0 => Ok(h),
+        _ => Err("a similarity is a number above -1 and at most 1".to_owned()),
+    }
+}
+
 /// The model and how it runs.
 #[derive(Debug, Args)]
 pub struct ModelArgs {

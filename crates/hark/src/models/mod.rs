@@ -89,7 +89,7 @@ pub fn open(home: &Home, name: &str) -> Result<SentenceModel> {
 }
 
 /// The folder of a model that the user named: a name in the store, or a path.
-fn find(home: &Home, name: &str) -> Result<PathBuf> {
+pub fn find(home: &Home, name: &str) -> Result<PathBuf> {
     if !name.contains(['/', '\\']) && name != "." && name != ".." {
         // Names of known models are in lower case; people write all-MiniLM-L6-v2.
         for stored in [name, &name.to_ascii_lowercase()].map(|name| home.models().join(name)) {

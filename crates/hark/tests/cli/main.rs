@@ -2,5 +2,7 @@
 
 mod bad_input;
 mod commands;
+mod data;
 mod place;
 mod towers;
+mod train;

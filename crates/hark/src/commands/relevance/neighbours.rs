@@ -11,7 +11,7 @@ use hark_relevance::neighbours::{census, same_meaning};
 use serde_json::json;
 use zip::ZipWriter;
 
-use crate::commands::inputs::{CaptionArgs, ModelArgs};
+use crate::commands::inputs::{CaptionArgs, ModelArgs, similarity};
 use crate::{npy, output, progress};
 
 const EXAMPLES: &str = "Examples:
@@ -28,7 +28,7 @@ pub struct Args {
     #[command(flatten)]
     captions: CaptionArgs,
     /// The similarity from which two captions say the same thing
-    #[arg(long, value_name = "H", default_value_t = 0.8)]
+    #[arg(long, value_name = "H", default_value = "0.8", value_parser = similarity, allow_negative_numbers = true)]
     threshold: f32,
     /// Pairs to list, the most alike first
     #[arg(long, value_name = "N", default_value_t = 20)]
@@ -53,9 +53,6 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    if !(args.threshold > -1.0 && args.threshold <= 1.0) {
-        bail!("--threshold {}: a similarity is between -1 and 1", args.threshold);
-    }
     if args
         .output
         .as_ref()

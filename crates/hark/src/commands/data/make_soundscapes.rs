@@ -1,0 +1,358 @@
+//! `hark data make-soundscapes`: a data set whose truth is known.
+//!
+//! In: settings, as options or from a recipe; options win. Out: a folder in Clotho's layout. A folder that was begun is
+//! completed, a whole one left as it is, and one of other settings refused.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args as ClapArgs;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use hark_corpus::soundscape::{Attribute, AudioFormat, Config, Made, Recordings, Split};
+use hark_learn::recipe::Recipe;
+use serde_json::{Map, Value, json};
+
+use crate::commands::inputs::ThreadArgs;
+use crate::commands::train::make_soundscapes;
+use crate::output;
+
+const EXAMPLES: &str = "Examples:
+  hark data make-soundscapes scapes
+  hark data make-soundscapes large --train 5000 --test 1000 --seconds 10 --seed 2
+  hark data make-soundscapes same --recipe recipes/soundscape-quick.toml --seed 3
+  hark data make-soundscapes mixed --recordings esc50 --recordings-table esc50.csv
+
+A clip is a scene of one to three events, synthesised or cut from recordings, with captions that
+describe a part of it. As all that sounds is known, so is how true every caption is of every clip:
+truth_SPLIT.csv. The same settings give the same files. If you stop the command, the same one
+completes the folder.";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The folder to make; it may hold the same soundscapes, whole or half-made
+    #[arg(value_name = "OUT")]
+    folder: PathBuf,
+    /// Take the settings of a recipe's table `soundscapes`; options given here win
+    #[arg(long, value_name = "FILE")]
+    recipe: Option<PathBuf>,
+    #[command(flatten)]
+    scenes: SceneArgs,
+    #[command(flatten)]
+    recordings: RecordingArgs,
+    #[command(flatten)]
+    threads: ThreadArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The settings, each absent unless it was typed. Their defaults are shown as the library has them.
+#[derive(Debug, ClapArgs)]
+struct SceneArgs {
+    #[arg(long, value_name = "N", help = shown("Clips for training", Config::default().train))]
+    train: Option<usize>,
+    #[arg(long, value_name = "N", help = shown("Clips for validation", Config::default().validation))]
+    validation: Option<usize>,
+    #[arg(long, value_name = "N", help = shown("Clips for test", Config::default().test))]
+    test: Option<usize>,
+    #[arg(long, value_name = "S", help = shown("Seconds of a clip, 1 to 60", Config::default().seconds))]
+    seconds: Option<f64>,
+    #[arg(long, value_name = "HZ", help = shown("Samples per second, 16000 to 48000", Config::default().rate))]
+    rate: Option<u32>,
+    #[arg(long, value_name = "N", help = shown("Kinds of events, such as rain or a siren", Config::default().kinds))]
+    kinds: Option<usize>,
+    #[arg(long, value_name = "N", help = shown("The fewest events of a scene", Config::default().min_events))]
+    min_events: Option<usize>,
+    #[arg(long, value_name = "N", help = shown("The most events of a scene, at most 3", Config::default().max_events))]
+    max_events: Option<usize>,
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_parser = attributes,
+        help = shown(
+            "What captions say of events: some of loudness,pace,pitch,count, or none",
+            listed(&Config::default().attributes)
+        )
+    )]
+    attributes: Option<Attributes>,
+    #[arg(long, value_name = "N", help = shown("Captions of a clip, at most 20", Config::default().captions))]
+    captions: Option<usize>,
+    #[arg(long, value_name = "SHARE", help = shown("How often rare words are chosen: 0 seldom, 1 as often as common ones", Config::default().rarity))]
+    rarity: Option<f64>,
+    #[arg(long, value_name = "SHARE", help = shown("How often a clip repeats the scene of an earlier one, 0 to 1", Config::default().repeat))]
+    repeat: Option<f64>,
+    /// Captions of validation and test use phrases that those of training never use
+    #[arg(long)]
+    disjoint_wording: bool,
+    #[arg(long, value_name = "NAME", value_parser = format_parser(), help = shown("How clips are stored", "flac"))]
+    format: Option<AudioFormat>,
+    /// Do not write the truth of training, which grows with the square of its clips
+    #[arg(long)]
+    no_train_truth: bool,
+    #[arg(long, value_name = "N", help = shown("Everything random follows from it", Config::default().seed))]
+    seed: Option<u64>,
+}
+
+/// Labelled recordings to cut events from.
+#[derive(Debug, ClapArgs)]
+struct RecordingArgs {
+    /// Cut events from the recordings of this folder instead of synthesising them
+    #[arg(long, value_name = "DIR", requires = "recordings_table")]
+    recordings: Option<PathBuf>,
+    /// Their table, a CSV file with the columns filename and category; relative to the folder
+    #[arg(long, value_name = "FILE", requires = "recordings")]
+    recordings_table: Option<PathBuf>,
+    /// The table's folds for training, such as 1,2,3 [default: all that validation and test leave]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "recordings")]
+    train_folds: Vec<u32>,
+    /// The folds for validation [default: the last but one]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "recordings")]
+    validation_folds: Vec<u32>,
+    /// The folds for test [default: the last]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "recordings")]
+    test_folds: Vec<u32>,
+}
+
+/// A list that may be empty, which options of the parser's own may not.
+#[derive(Debug, Clone)]
+struct Attributes(Vec<Attribute>);
+
+const ATTRIBUTES: [(&str, Attribute); 4] = [
+    ("loudness", Attribute::Loudness),
+    ("pace", Attribute::Pace),
+    ("pitch", Attribute::Pitch),
+    ("count", Attribute::Count),
+];
+
+pub fn run(args: &Args) -> Result<()> {
+    let config = args.config()?;
+    config.validate()?;
+    let made = make_soundscapes(&config, &args.folder, args.threads.count().get())?;
+    let bytes = size_of(&args.folder)?;
+    if args.json {
+        return output::print_json(&told(&args.folder, &config, &made, bytes));
+    }
+    output::print(&report(&args.folder, &config, &made, bytes))
+}
+
+impl Args {
+    /// The settings: those of the recipe, or else the default ones, with what was typed.
+    fn config(&self) -> Result<Config> {
+        let mut config = match &self.recipe {
+            None => Config::default(),
+            Some(path) => match Recipe::read(path, &[])?.soundscapes {
+                Some(config) => config,
+                None => bail!("{}: the recipe has no [soundscapes]", path.display()),
+            },
+        };
+        self.scenes.change(&mut config);
+        if let (Some(folder), Some(table)) = (&self.recordings.recordings, &self.recordings.recordings_table)
+        {
+            config.recordings = Some(Recordings {
+                folder: folder.clone(),
+                table: table.clone(),
+                train_folds: self.recordings.train_folds.clone(),
+                validation_folds: self.recordings.validation_folds.clone(),
+                test_folds: self.recordings.test_folds.clone(),
+            });
+        }
+        Ok(config)
+    }
+}
+
+impl SceneArgs {
+    fn change(&self, config: &mut Config) {
+        set(&mut config.train, self.train);
+        set(&mut config.validation, self.validation);
+        set(&mut config.test, self.test);
+        set(&mut config.seconds, self.seconds);
+        set(&mut config.rate, self.rate);
+        set(&mut config.kinds, self.kinds);
+        set(&mut config.min_events, self.min_events);
+        set(&mut config.max_events, self.max_events);
+        set(
+            &mut config.attributes,
+            self.attributes.clone().map(|Attributes(list)| list),
+        );
+        set(&mut config.captions, self.captions);
+        set(&mut config.rarity, self.rarity);
+        set(&mut config.repeat, self.repeat);
+        set(&mut config.format, self.format);
+        set(&mut config.seed, self.seed);
+        config.disjoint_wording |= self.disjoint_wording;
+        config.train_truth &= !self.no_train_truth;
+    }
+}
+
+fn set<T>(place: &mut T, typed: Option<T>) {
+    if let Some(typed) = typed {
+        *place = typed;
+    }
+}
+
+/// The help of an option, with its default as the parser itself would show it.
+fn shown(help: &str, default: impl Display) -> String {
+    format!("{help} [default: {default}]")
+}
+
+fn format_parser() -> impl TypedValueParser<Value = AudioFormat> {
+    PossibleValuesParser::new(["flac", "wav"]).map(|typed| match typed.as_str() {
+        "wav" => AudioFormat::Wav,
+        _ => AudioFormat::Flac,
+    })
+}
+
+fn attributes(text: &str) -> Result<Attributes, String> {
+    if text == "none" {
+        return Ok(Attributes(Vec::new()));
+    }
+    let mut list = Vec::new();
+    for name in text.split(',').map(str::trim) {
+        let known = ATTRIBUTES.iter().find(|(known, _)| *known == name);
+        let Some((_, attribute)) = known else {
+            let names = ATTRIBUTES.map(|(name, _)| name).join(", ");
+            return Err(format!(
+                "`{name}` is none of {names}; for no attributes, say none"
+            ));
+        };
+        if list.contains(attribute) {
+            return Err(format!("`{name}` stands there twice"));
+        }
+        list.push(*attribute);
+    }
+    Ok(Attributes(list))
+}
+
+fn listed(attributes: &[Attribute]) -> String {
+    let names = ATTRIBUTES
+        .iter()
+        .filter(|(_, attribute)| attributes.contains(attribute));
+    names.map(|(name, _)| *name).collect::<Vec<_>>().join(",")
+}
+
+/// Bytes of all files of the set.
+fn size_of(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    let folders = Split::ALL.map(|split| folder.join(split.name()));
+    for folder in folders.iter().map(PathBuf::as_path).chain([folder]) {
+        for entry in fs_err::read_dir(folder)? {
+            let entry = entry.with_context(|| format!("{}: cannot be listed", folder.display()))?;
+            let metadata = entry.metadata()?;
+            if metadata.is_file() {
+                bytes += metadata.len();
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+fn told(folder: &Path, config: &Config, made: &Made, bytes: u64) -> Value {
+    let by_split = |numbers: [usize; 3]| {
+        let entries = Split::ALL.into_iter().zip(numbers);
+        entries
+            .map(|(split, number)| (split.name().to_owned(), number.into()))
+            .collect::<Map<String, Value>>()
+    };
+    json!({
+        "folder": folder,
+        "reused": made.reused,
+        "made_now": made.rendered,
+        "clips": by_split(made.clips),
+        "captions": by_split(made.captions),
+        "bytes": bytes,
+        "settings": config,
+    })
+}
+
+fn report(folder: &Path, config: &Config, made: &Made, bytes: u64) -> String {
+    let total: usize = made.clips.iter().sum();
+    let how = match (made.reused, made.rendered) {
+        (true, _) => "was there already".to_owned(),
+        (false, rendered) if rendered == total => "made".to_owned(),
+        (false, rendered) => format!("completed: {} clips made now", output::count(rendered)),
+    };
+    let mut text = format!(
+        "{}: {how}; {} clips of {} s, {}\n",
+        folder.display(),
+        output::count(total),
+        config.seconds,
+        size(bytes)
+    );
+    let parts = Split::ALL.into_iter().zip(made.clips).zip(made.captions);
+    for ((split, clips), captions) in parts {
+        let truth = if config.has_truth(split) {
+            format!(", truth in {}", split.truth_file())
+        } else {
+            String::new()
+        };
+        text.push_str(&format!(
+            "  {:<12}{:>8} clips, {:>9} captions{truth}\n",
+            split.name(),
+            output::count(clips),
+            output::count(captions)
+        ));
+    }
+    text.push_str("\nTrain on it, and look at it:\n  hark train RECIPE");
+    let parts = ["data.train", "data.validation", "data.test"];
+    for (part, split) in parts.into_iter().zip(Split::ALL) {
+        let value = format!(
+            "[{{kind=\"clotho\",root={},split=\"{}\"}}]",
+            Value::from(folder.display().to_string()),
+            split.name()
+        );
+        text.push_str(&format!(" \\\n    --set {part}={}", quoted(&value)));
+    }
+    let folder = folder.display().to_string();
+    text.push_str(&format!(
+        "\n  hark data stats clotho {}\n",
+        quoted_if_needed(&folder)
+    ));
+    text
+}
+
+/// As shells take it: in single quotes.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn quoted_if_needed(text: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "/._-".contains(letter);
+    if text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        quoted(text)
+    }
+}
+
+fn size(bytes: u64) -> String {
+    let megabytes = bytes as f64 / 1e6;
+    if megabytes < 1000.0 {
+        format!("{megabytes:.1} MB")
+    } else {
+        format!("{:.1} GB", megabytes / 1000.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_read_and_listed() {
+        let all = attributes("count,loudness, pitch,pace").unwrap();
+        assert_eq!(listed(&all.0), "loudness,pace,pitch,count");
+        assert!(attributes("none").unwrap().0.is_empty());
+        for bad in ["", "volume", "pace,pace", "pace,"] {
+            assert!(attributes(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_any_name_survives_the_shell() {
+        assert_eq!(quoted_if_needed("a/b-1.c"), "a/b-1.c");
+        assert_eq!(quoted_if_needed("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

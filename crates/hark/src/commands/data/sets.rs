@@ -1,0 +1,235 @@
+//! Data sets as a user names them: a kind and a path with options, or a recipe.
+//!
+//! In: what was typed. Out: the sets to look at, each with its place in the recipe if it has one. Refused as wrong
+//! usage: an option that does not belong to the kind, with those that it belongs to.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Args, ValueEnum};
+use hark_corpus::{Exclusion, SetConfig, WavcapsSource};
+use hark_learn::recipe::Recipe;
+
+use crate::commands::train::soundscapes_folder;
+use crate::home::Home;
+
+const CLOTHO_SPLITS: [&str; 3] = ["development", "validation", "evaluation"];
+const AUDIOCAPS_SPLITS: [&str; 3] = ["train", "val", "test"];
+
+/// The layouts that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// A folder with clotho_captions_SPLIT.csv, and the recordings in SPLIT
+    Clotho,
+    /// A folder with SPLIT.csv, and the recordings in audio/SPLIT
+    Audiocaps,
+    /// A folder with json_files/SOURCE/*.json, and the recordings below audio/SOURCE
+    Wavcaps,
+    /// A CSV, TSV or JSON Lines file with a column of paths and one or several of captions
+    Table,
+    /// A folder of recordings, each beside a .txt file with one caption a line
+    Folder,
+}
+
+/// Which data sets.
+#[derive(Debug, Args)]
+pub struct SetArgs {
+    /// What kind of data set it is
+    #[arg(value_enum, required_unless_present = "recipe")]
+    kind: Option<Kind>,
+    /// Its folder; of a table, the file
+    #[arg(required_unless_present = "recipe")]
+    path: Option<PathBuf>,
+    /// All data sets of a recipe instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "path", "splits", "audio", "sources", "exclude", "exclude_clotho", "path_column", "caption_columns"])]
+    recipe: Option<PathBuf>,
+    /// clotho, audiocaps: only this split; may be given several times [default: all three]
+    #[arg(long = "split", value_name = "NAME")]
+    splits: Vec<String>,
+    /// audiocaps, table: the folder of the recordings, if it is another one
+    #[arg(long, value_name = "DIR")]
+    audio: Option<PathBuf>,
+    /// wavcaps: only this source; may be given several times [default: all whose captions are there]
+    #[arg(long = "source", value_name = "NAME", value_parser = source_parser(), ignore_case = true)]
+    sources: Vec<WavcapsSource>,
+    /// wavcaps: leave out the FreeSound ids of this CSV list
+    #[arg(long, value_name = "LIST.csv", conflicts_with = "exclude_clotho")]
+    exclude: Option<PathBuf>,
+    /// wavcaps: leave out the recordings of Clotho, whose metadata lies in this folder
+    #[arg(long, value_name = "DIR")]
+    exclude_clotho: Option<PathBuf>,
+    /// table: the column of paths [default: path, file, file_name or the like]
+    #[arg(long, value_name = "NAME")]
+    path_column: Option<String>,
+    /// table: a column of captions; may be given several times [default: caption, captions, text, all caption_N or the like]
+    #[arg(long = "caption-column", value_name = "NAME")]
+    caption_columns: Vec<String>,
+}
+
+/// A data set that was asked for.
+#[derive(Debug)]
+pub struct Asked {
+    /// Its place in the recipe, such as `data.train`.
+    pub part: Option<&'static str>,
+    /// Where it lies.
+    pub config: SetConfig,
+    /// Whether the user named it: splits that were not named may be absent.
+    pub by_name: bool,
+    /// How to get what is not there, where the program itself makes it.
+    pub remedy: Option<String>,
+}
+
+impl Asked {
+    /// What messages call it: `data.train: clotho-development`.
+    pub fn title(&self) -> String {
+        match self.part {
+            Some(part) => format!("{part}: {}", self.config.name()),
+            None => self.config.name(),
+        }
+    }
+}
+
+impl SetArgs {
+    /// The sets, in the order in which they are reported.
+    pub fn asked(&self) -> Result<Vec<Asked>> {
+        match (self.kind, &self.path, &self.recipe) {
+            (_, _, Some(recipe)) => of_recipe(recipe),
+            (Some(kind), Some(path), None) => {
+                self.check_options(kind)?;
+                let by_name = !self.splits.is_empty() || !matches!(kind, Kind::Clotho | Kind::Audiocaps);
+                let asked = |config| Asked {
+                    part: None,
+                    config,
+                    by_name,
+                    remedy: None,
+                };
+                Ok(self.configs(kind, path).into_iter().map(asked).collect())
+            }
+            // The parser has asked for a recipe, or a kind and a path.
+            _ => bail!("no data set is named"),
+        }
+    }
+
+    fn check_options(&self, kind: Kind) -> Result<()> {
+        use Kind::{Audiocaps, Clotho, Table, Wavcaps};
+        let options: [(&str, bool, &[Kind]); 7] = [
+            ("--split", !self.splits.is_empty(), &[Clotho, Audiocaps]),
+            ("--audio", self.audio.is_some(), &[Audiocaps, Table]),
+            ("--source", !self.sources.is_empty(), &[Wavcaps]),
+            ("--exclude", self.exclude.is_some(), &[Wavcaps]),
+            ("--exclude-clotho", self.exclude_clotho.is_some(), &[Wavcaps]),
+            ("--path-column", self.path_column.is_some(), &[Table]),
+            ("--caption-column", !self.caption_columns.is_empty(), &[Table]),
+        ];
+        for (option, given, kinds) in options {
+            if given && !kinds.contains(&kind) {
+                let kinds: Vec<String> = kinds.iter().map(|kind| name(*kind)).collect();
+                let message = format!(
+                    "{option} belongs to {}, not to {}\n",
+                    kinds.join(" and "),
+                    name(kind)
+                );
+                return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn configs(&self, kind: Kind, path: &std::path::Path) -> Vec<SetConfig> {
+        let root = path.to_owned();
+        let splits = |all: [&str; 3]| match self.splits.as_slice() {
+            [] => all.map(str::to_owned).to_vec(),
+            named => named.to_vec(),
+        };
+        match kind {
+            Kind::Clotho => splits(CLOTHO_SPLITS)
+                .into_iter()
+                .map(|split| SetConfig::Clotho {
+                    root: root.clone(),
+                    split,
+                })
+                .collect(),
+            Kind::Audiocaps => splits(AUDIOCAPS_SPLITS)
+                .into_iter()
+                .map(|split| SetConfig::Audiocaps {
+                    root: root.clone(),
+                    split,
+                    audio: self.audio.clone(),
+                })
+                .collect(),
+            Kind::Wavcaps => {
+                let list = self.exclude.clone().map(Exclusion::List);
+                let clotho = self.exclude_clotho.clone().map(Exclusion::Clotho);
+                vec![SetConfig::Wavcaps {
+                    root,
+                    sources: self.sources.clone(),
+                    exclude: list.or(clotho),
+                }]
+            }
+            Kind::Table => vec![SetConfig::Table {
+                file: root,
+                audio_folder: self.audio.clone(),
+                path_column: self.path_column.clone(),
+                caption_columns: self.caption_columns.clone(),
+            }],
+            Kind::Folder => vec![SetConfig::Folder { root }],
+        }
+    }
+}
+
+fn name(kind: Kind) -> String {
+    kind.to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn source_parser() -> impl TypedValueParser<Value = WavcapsSource> {
+    PossibleValuesParser::new(WavcapsSource::ALL.map(WavcapsSource::folder)).map(|typed| {
+        let named = |source: &WavcapsSource| source.folder().eq_ignore_ascii_case(&typed);
+        // Only names of the list come here.
+        WavcapsSource::ALL
+            .into_iter()
+            .find(named)
+            .unwrap_or(WavcapsSource::FreeSound)
+    })
+}
+
+/// The sets of a recipe; soundscapes are looked for where `hark train` makes them.
+fn of_recipe(path: &std::path::Path) -> Result<Vec<Asked>> {
+    let recipe = Recipe::read(path, &[])?;
+    let made = [&recipe.data.train, &recipe.data.validation, &recipe.data.test].map(Vec::is_empty);
+    let has_soundscapes = recipe.soundscapes.is_some();
+    let recipe = match &recipe.soundscapes {
+        Some(config) => {
+            let folder = soundscapes_folder(config, &Home::find()?.soundscapes())?;
+            recipe.with_soundscapes_at(&folder)
+        }
+        None => recipe,
+    };
+    let remedy = format!(
+        "these soundscapes are made when hark train {} begins",
+        path.display()
+    );
+    let parts = [
+        ("data.train", recipe.data.train),
+        ("data.validation", recipe.data.validation),
+        ("data.test", recipe.data.test),
+    ];
+    let mut asked = Vec::new();
+    for ((part, sets), made) in parts.into_iter().zip(made) {
+        asked.extend(sets.into_iter().map(|config| Asked {
+            part: Some(part),
+            config,
+            by_name: true,
+            remedy: (made && has_soundscapes).then(|| remedy.clone()),
+        }));
+    }
+    if asked.is_empty() {
+        bail!(
+            "{}: the recipe names no data sets; give it [soundscapes], or data.train, data.validation and data.test",
+            path.display()
+        );
+    }
+    Ok(asked)
+}

@@ -1,0 +1,351 @@
+//! `hark demo`: the whole story on soundscapes, with nothing but this program.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args as ClapArgs;
+use hark_corpus::soundscape::{Split, Truth};
+use hark_encode::model::TextEncoder;
+use hark_learn::evaluate::caption_keys;
+use hark_learn::objective::Name;
+use hark_learn::recipe::Recipe;
+use hark_learn::trainer::Judged;
+use hark_learn::{report, run};
+use hark_rank::Vectors;
+use hark_rank::metrics::{GradedReport, Keyed, Options, Report, evaluate_graded, id_key};
+use hark_rank::significance::{PairedTest, paired_t_test};
+use serde_json::json;
+
+use super::inputs::ThreadArgs;
+use super::train::{Training, make_soundscapes};
+use crate::home::Home;
+use crate::output;
+
+const EXAMPLES: &str = "Examples:
+  hark demo
+  hark demo --folder /tmp/hark-demo --json
+
+Makes soundscapes (short recordings whose truth is known), trains the same small dual encoder on them twice,
+with hard pairs (InfoNCE) and with graded relevance (ListNet, lists over clips), compares the two on clips
+that neither has heard, and answers three queries. Nothing is downloaded. All that it makes is in one
+folder; run it again and what is there is used.";
+
+/// The recipe, as it stands in the repository.
+const RECIPE: &str = include_str!("../../../../recipes/soundscape-quick.toml");
+const METHODS: [Name; 2] = [Name::Infonce, Name::ListnetAudio];
+/// Hits that are shown for a query.
+const HITS: usize = 3;
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Where everything goes
+    #[arg(long, value_name = "DIR", default_value = "hark-demo")]
+    folder: PathBuf,
+    /// Change a key of the recipe, such as training.epochs=3; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    threads: ThreadArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One method's results.
+struct Method {
+    name: Name,
+    run: PathBuf,
+    judged: Judged,
+    graded: GradedReport,
+    took: Duration,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let home = Home::find()?;
+    let recipe = Recipe::parse(RECIPE, Path::new("recipes/soundscape-quick.toml"), &args.set)?;
+    let config = recipe
+        .soundscapes
+        .clone()
+        .context("the recipe makes no soundscapes")?;
+    let threads = args.threads.count().get();
+    fs_err::create_dir_all(&args.folder)?;
+    eprintln!("everything is made in {}", args.folder.display());
+
+    let begun = Instant::now();
+    let sounds = args.folder.join("soundscapes");
+    let made = make_soundscapes(&config, &sounds, threads)?;
+    eprintln!(
+        "1. {} soundscapes of {} s with {} captions, {}: {}",
+        output::count(made.clips.iter().sum::<usize>()),
+        config.seconds,
+        output::count(made.captions.iter().sum::<usize>()),
+        if made.reused { "made before" } else { "made now" },
+        seconds(begun.elapsed()),
+    );
+    let truth = Truth::read(&sounds, Split::Test)?;
+
+    let mut methods = Vec::new();
+    for (nth, name) in METHODS.into_iter().enumerate() {
+        let mut recipe = recipe.clone().with_soundscapes_at(&sounds);
+        recipe.objective.name = name;
+        let run = args.folder.join(name.to_string());
+        let begun = Instant::now();
+        let training = Training {
+            recipe,
+            run: &run,
+            resume: run.join(run::RECIPE).exists(),
+            workers: threads,
+            threads,
+            label: &name.to_string(),
+        };
+        let outcome = training.run(&home)?;
+        let judged = outcome.test.context("the recipe has no test split")?;
+        let took = begun.elapsed();
+        eprintln!(
+            "{}. trained {} on {} clips, {} epochs, best {}: {}",
+            nth + 2,
+            title(name),
+            output::count(made.clips[0]),
+            outcome.recipe.training.epochs,
+            outcome.best.epoch + 1,
+            seconds(took),
+        );
+        methods.push(Method {
+            name,
+            graded: graded(&judged, &truth)?,
+            run,
+            judged,
+            took,
+        });
+    }
+
+    let test = paired_t_test(&average_precisions(&methods[1]), &average_precisions(&methods[0]))?;
+    let answers = answers(&methods[1], &truth, threads)?;
+    if args.json {
+        return output::print_json(&json!({
+            "folder": args.folder,
+            "methods": methods.iter().map(as_json).collect::<Vec<_>>(),
+            "paired_t_test": {
+                "t": test.t, "degrees_of_freedom": test.degrees_of_freedom, "p": test.p,
+                "mean_difference": test.mean_difference, "interval_95": [test.interval_95.0, test.interval_95.1],
+            },
+            "queries": answers.iter().map(Answer::json).collect::<Vec<_>>(),
+        }));
+    }
+    let mut text = table(&methods);
+    text.push_str(&verdict(&test));
+    for answer in &answers {
+        text.push_str(&answer.text());
+    }
+    write!(
+        text,
+        "\nThe models are {} and {}. Try:\n  hark embed --text 'a dog barks' --model {} -o query.npy\n",
+        methods[0].run.join(run::BEST).display(),
+        methods[1].run.join(run::BEST).display(),
+        methods[1].run.join(run::BEST).display(),
+    )?;
+    output::print(&text)
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.0} s", time.as_secs_f64())
+}
+
+fn title(name: Name) -> &'static str {
+    match name {
+        Name::Infonce => "InfoNCE (hard pairs)",
+        _ => "ListNet audio (graded)",
+    }
+}
+
+fn average_precisions(method: &Method) -> Vec<f64> {
+    let queries = &method.judged.retrieval.text_to_audio.queries;
+    queries.iter().map(|query| query.average_precision).collect()
+}
+
+/// nDCG@10, text to audio, against the relevances that the scenes have.
+fn graded(judged: &Judged, truth: &Truth) -> Result<GradedReport> {
+    let data = &judged.data;
+    anyhow::ensure!(
+        (truth.captions(), truth.clips()) == (data.pairs.len(), data.clips.len()),
+        "the truth is of {} captions and {} clips, the test split has {} and {}",
+        truth.captions(),
+        truth.clips(),
+        data.pairs.len(),
+        data.clips.len()
+    );
+    let clip_keys: Vec<u64> = data.clips.iter().map(|clip| id_key(&clip.id)).collect();
+    let caption_keys = caption_keys(data);
+    let dim = judged.embedded.dim;
+    let clips = Keyed::new(Vectors::new(&judged.embedded.clips, dim)?, &clip_keys)?;
+    let captions = Keyed::new(Vectors::new(&judged.embedded.captions, dim)?, &caption_keys)?;
+    let gains = |caption: usize, out: &mut Vec<(u32, f64)>| {
+        let relevant =
+            (0..truth.clips()).map(|clip| (clip as u32, f64::from(truth.relevance(caption, clip))));
+        out.extend(relevant.filter(|(_, gain)| *gain > 0.0));
+    };
+    Ok(evaluate_graded(
+        captions,
+        clips,
+        &gains,
+        Options::default(),
+        &hark_rank::unwatched,
+    )?)
+}
+
+fn table(methods: &[Method]) -> String {
+    let mut text = String::from("\nOn test clips, whose scenes neither model has heard, in percent:\n\n");
+    text.push_str("                            text to audio                            audio to text\n");
+    text.push_str(
+        "                          mAP@10    R@1    R@5   R@10  nDCG@10    mAP@10    R@1    R@5   R@10\n",
+    );
+    let row = |name: &str, there: [f64; 5], back: [f64; 4]| {
+        let mut row = format!("{name:<25}");
+        for value in there.into_iter().chain(back) {
+            row.push_str(&format!("{:>7.1}", 100.0 * value));
+        }
+        row + "\n"
+    };
+    let row_of =
+        |name: &str, there: &hark_rank::metrics::Means, ndcg: f64, back: &hark_rank::metrics::Means| {
+            let [r1, r5, r10] = there.recall;
+            let [b1, b5, b10] = back.recall;
+            row(
+                name,
+                [there.average_precision, r1, r5, r10, ndcg],
+                [back.average_precision, b1, b5, b10],
+            )
+        };
+    for method in methods {
+        let (there, back) = directions(method);
+        text.push_str(&row_of(
+            title(method.name),
+            &there.mean,
+            method.graded.mean,
+            &back.mean,
+        ));
+    }
+    if let Some(method) = methods.first() {
+        let (there, back) = directions(method);
+        text.push_str(&row_of(
+            "chance",
+            &there.chance,
+            method.graded.chance,
+            &back.chance,
+        ));
+    }
+    text
+}
+
+fn directions(method: &Method) -> (&Report, &Report) {
+    let retrieval = &method.judged.retrieval;
+    (&retrieval.text_to_audio, &retrieval.audio_to_text)
+}
+
+fn verdict(test: &PairedTest) -> String {
+    let points = |value: f64| format!("{:+.1}", 100.0 * value);
+    let which = if test.p >= 0.05 {
+        "no significant difference between the two"
+    } else if test.mean_difference > 0.0 {
+        "graded relevance is better"
+    } else {
+        "hard pairs are better"
+    };
+    format!(
+        "\nText to audio, mAP@10, ListNet audio against InfoNCE over {} queries: {} points (95% interval {} to {}),\n\
+         paired t({}) = {:.3}, p = {:.2e}: {which}. One training each: `seed` changes the figures.\n",
+        test.n,
+        points(test.mean_difference),
+        points(test.interval_95.0),
+        points(test.interval_95.1),
+        test.degrees_of_freedom,
+        test.t,
+        test.p,
+    )
+}
+
+/// A query and what was found for it.
+struct Answer {
+    query: String,
+    hits: Vec<Hit>,
+    /// Clips of which everything that the query says is true.
+    fitting: usize,
+}
+
+struct Hit {
+    clip: String,
+    score: f32,
+    relevance: f32,
+    caption: String,
+}
+
+impl Answer {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "\n\"{}\" is fully true of {} test clips. Found:\n",
+            self.query,
+            output::count(self.fitting)
+        );
+        for hit in &self.hits {
+            text.push_str(&format!(
+                "  {:.3}  {}  true relevance {:.2}: \"{}\"\n",
+                hit.score, hit.clip, hit.relevance, hit.caption
+            ));
+        }
+        text
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let hits = self.hits.iter().map(|hit| {
+            json!({"clip": hit.clip, "score": hit.score, "true_relevance": hit.relevance, "caption": hit.caption})
+        });
+        json!({"query": self.query, "fully_relevant_clips": self.fitting, "hits": hits.collect::<Vec<_>>()})
+    }
+}
+
+/// Three captions of the test split as queries, embedded by the model as it lies on disk.
+fn answers(method: &Method, truth: &Truth, threads: usize) -> Result<Vec<Answer>> {
+    let data = &method.judged.data;
+    let encoder = TextEncoder::open(&method.run.join(run::BEST), threads)?;
+    let queries: Vec<usize> = [1, 3, 5].iter().map(|part| data.pairs.len() * part / 6).collect();
+    let texts: Vec<&str> = queries
+        .iter()
+        .map(|&query| data.pairs[query].caption.as_str())
+        .collect();
+    let vectors = encoder.embed(&texts, &mut |_, _| std::ops::ControlFlow::Continue(()))?;
+    let dim = vectors.dim;
+    let mut answers = Vec::new();
+    for (&query, vector) in queries.iter().zip(vectors.vectors.chunks_exact(dim)) {
+        let clips = method.judged.embedded.clips.chunks_exact(dim);
+        let mut ranked: Vec<(usize, f32)> = clips
+            .map(|clip| clip.iter().zip(vector).map(|(a, b)| a * b).sum())
+            .enumerate()
+            .collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let hits = ranked.iter().take(HITS).map(|&(clip, score)| Hit {
+            clip: data.clips[clip].id.clone(),
+            score,
+            relevance: truth.relevance(query, clip),
+            caption: data.captions_of(clip).next().unwrap_or_default().to_owned(),
+        });
+        answers.push(Answer {
+            query: data.pairs[query].caption.clone(),
+            hits: hits.collect(),
+            fitting: truth.fully_relevant(query).count(),
+        });
+    }
+    Ok(answers)
+}
+
+fn as_json(method: &Method) -> serde_json::Value {
+    let (there, back) = directions(method);
+    json!({
+        "method": method.name.to_string(), "model": method.run.join(run::BEST), "seconds": method.took.as_secs_f64(),
+        "text_to_audio": report::json(&there.mean), "audio_to_text": report::json(&back.mean),
+        "ndcg_10_text_to_audio": method.graded.mean,
+        "chance": {"text_to_audio": report::json(&there.chance), "audio_to_text": report::json(&back.chance)},
+    })
+}

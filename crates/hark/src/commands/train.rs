@@ -1,0 +1,289 @@
+//! `hark train`: a recipe in, a run's folder with models out.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args as ClapArgs;
+use hark_corpus::soundscape;
+use hark_encode::sentence::CaptionEncoder;
+use hark_learn::recipe::Recipe;
+use hark_learn::trainer::{self, Outcome, Setup, Told};
+use hark_learn::{Error, report, run};
+use indicatif::ProgressBar;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::inputs::ThreadArgs;
+use crate::home::Home;
+use crate::{models, output, progress};
+
+const EXAMPLES: &str = "Examples:
+  hark train recipes/soundscape-quick.toml
+  hark train recipes/clotho-listnet-audio.toml --run runs/clotho --set data.train='[{kind=\"clotho\",root=\"/data/clotho\",split=\"development\"}]'
+  hark train recipes/soundscape-quick.toml --set objective.name=infonce --set seed=2
+  hark train recipes/soundscape-quick.toml --resume
+
+A run is a folder: recipe.toml (resolved), metrics.jsonl, TensorBoard events, checkpoint.safetensors,
+the models best/ and last/, report.md. Stop it at any moment, even by kill -9: --resume goes on and
+ends with the same bytes. The models work wherever a model is named: hark embed --model RUN/best.";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The recipe, a TOML file
+    recipe: PathBuf,
+    /// The run's folder [default: runs/NAME-OBJECTIVE-SEED]
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Change a key of the recipe, such as training.epochs=3; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Go on with a training that was stopped
+    #[arg(long)]
+    resume: bool,
+    /// Threads that read recordings ahead of the trainer [default: as many as cores]
+    #[arg(long, value_name = "N")]
+    workers: Option<std::num::NonZeroUsize>,
+    #[command(flatten)]
+    threads: ThreadArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let home = Home::find()?;
+    let recipe = Recipe::read(&args.recipe, &args.set)?;
+    let name = format!("{}-{}-{}", recipe.name, recipe.objective.name, recipe.seed);
+    let folder = args.run.clone().unwrap_or_else(|| Path::new("runs").join(name));
+    let threads = args.threads.count().get();
+    let training = Training {
+        recipe: with_soundscapes(recipe, &home.soundscapes(), threads)?,
+        run: &folder,
+        resume: args.resume,
+        workers: args.workers.map_or(threads, std::num::NonZeroUsize::get),
+        threads,
+        label: "training",
+    };
+    let outcome = training.run(&home)?;
+    if args.json {
+        let test = outcome.test.as_ref().map(|test| {
+            json!({
+                "clips": test.data.clips.len(), "captions": test.data.pairs.len(),
+                "text_to_audio": report::json(&test.retrieval.text_to_audio.mean),
+                "audio_to_text": report::json(&test.retrieval.audio_to_text.mean),
+                "chance": {
+                    "text_to_audio": report::json(&test.retrieval.text_to_audio.chance),
+                    "audio_to_text": report::json(&test.retrieval.audio_to_text.chance),
+                },
+            })
+        });
+        return output::print_json(&json!({
+            "run": folder, "model": folder.join(run::BEST), "best_epoch": outcome.best.epoch + 1,
+            "validation_loss": outcome.best.loss, "test": test,
+        }));
+    }
+    output::print(&report::markdown(
+        &outcome.recipe,
+        &outcome.best,
+        outcome.test.as_ref(),
+    ))?;
+    eprintln!("the model is {}", folder.join(run::BEST).display());
+    Ok(())
+}
+
+/// One training, from the program's side.
+pub struct Training<'a> {
+    /// With its data sets named.
+    pub recipe: Recipe,
+    /// The run's folder.
+    pub run: &'a Path,
+    /// Whether to go on with what is there.
+    pub resume: bool,
+    /// Threads that read recordings.
+    pub workers: usize,
+    /// Threads that compute.
+    pub threads: usize,
+    /// What the progress line calls it.
+    pub label: &'a str,
+}
+
+impl Training<'_> {
+    /// Trains, with a progress line on a terminal.
+    pub fn run(self, home: &Home) -> Result<Outcome> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(self.threads)
+            .build()?;
+        pool.install(|| self.run_here(home))
+    }
+
+    fn run_here(self, home: &Home) -> Result<Outcome> {
+        let find = |name: &str| {
+            models::find(home, name).map_err(|error| Error::Model {
+                what: format!("{error:#}"),
+            })
+        };
+        let encoder_name = self.recipe.objective.sentence_encoder.clone();
+        let mut encoder: Option<CaptionEncoder> = None;
+        let threads = self.threads;
+        let mut embed = |captions: &[&str]| {
+            if encoder.is_none() {
+                let model = models::open(home, &encoder_name).map_err(|error| Error::Model {
+                    what: format!("objective.sentence-encoder: {error:#}"),
+                })?;
+                encoder = Some(CaptionEncoder::open(model, Some(&home.embeddings()), threads)?);
+            }
+            let bar = progress::items("embedding captions");
+            let embedded = match &mut encoder {
+                Some(encoder) => encoder.embed(captions, &mut |done, total| {
+                    progress::show(&bar, done as u64, total as u64)
+                }),
+                None => unreachable!("it was opened above"),
+            };
+            bar.finish_and_clear();
+            match embedded {
+                Ok(embedded) => Ok(embedded.vectors),
+                Err(hark_encode::Error::Cancelled) => Err(Error::Cancelled),
+                Err(other) => Err(other.into()),
+            }
+        };
+        let cache = home.training();
+        let setup = Setup {
+            recipe: self.recipe,
+            run: self.run,
+            resume: self.resume,
+            cache: Some(&cache),
+            workers: self.workers,
+            find: &find,
+            embed: &mut embed,
+            written_by: concat!("hark ", env!("CARGO_PKG_VERSION")),
+        };
+        let mut line = Line::new(self.label);
+        let outcome = trainer::train(setup, &mut |told| line.show(&told));
+        line.clear();
+        Ok(outcome?)
+    }
+}
+
+/// The progress line of a training.
+struct Line {
+    label: String,
+    preparing: Option<(&'static str, ProgressBar)>,
+    training: Option<ProgressBar>,
+    validation: String,
+    waited: f64,
+    took: f64,
+}
+
+impl Line {
+    fn new(label: &str) -> Self {
+        Self {
+            label: label.to_owned(),
+            preparing: None,
+            training: None,
+            validation: String::new(),
+            waited: 0.0,
+            took: 0.0,
+        }
+    }
+
+    fn clear(&mut self) {
+        for bar in [self.preparing.take().map(|(_, bar)| bar), self.training.take()]
+            .into_iter()
+            .flatten()
+        {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show(&mut self, told: &Told<'_>) -> ControlFlow<()> {
+        match told {
+            Told::Preparing { what, done, total } => {
+                if self.preparing.as_ref().is_none_or(|(name, _)| name != what) {
+                    self.clear();
+                    self.preparing = Some((what, progress::items(what)));
+                }
+                if let Some((_, bar)) = &self.preparing {
+                    return progress::show(bar, *done as u64, *total as u64);
+                }
+            }
+            Told::Ready {
+                batches, left_out, ..
+            } => {
+                self.clear();
+                if *left_out > 0 {
+                    eprintln!(
+                        "hark: warning: {} recordings are left out of the training; left-out.csv in the run's folder names them",
+                        output::count(*left_out)
+                    );
+                }
+                let bar = progress::training(&self.label);
+                // Of a resumed training, only what is still to do counts for the time left.
+                bar.set_length(batches.1);
+                bar.set_position(batches.0);
+                bar.reset_eta();
+                self.training = Some(bar);
+            }
+            Told::LeftOut { clip, reason } => {
+                eprintln!("hark: warning: {clip} is left out of a batch: {reason}");
+            }
+            Told::Step(step) => {
+                self.waited = 0.98 * self.waited + step.waited.as_secs_f64();
+                self.took = 0.98 * self.took + step.took.as_secs_f64();
+                if let Some(bar) = &self.training {
+                    bar.set_message(format!(
+                        "epoch {}, loss {:.3}, rate {:.1e}, waiting {:.0}%{}",
+                        step.epoch + 1,
+                        step.loss,
+                        step.rate,
+                        100.0 * self.waited / self.took.max(1e-9),
+                        self.validation
+                    ));
+                    return progress::show(bar, step.batches.0, step.batches.1);
+                }
+            }
+            Told::Epoch(epoch) => {
+                self.validation = format!(
+                    ", validation {:.3}, mAP@10 {:.3}",
+                    epoch.validation_loss, epoch.validation.text_to_audio.mean.average_precision
+                );
+            }
+        }
+        if progress::stopped() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// Makes the soundscapes that a recipe asks for, in a folder of their own for each setting, and names them as its data.
+pub fn with_soundscapes(recipe: Recipe, place: &Path, threads: usize) -> Result<Recipe> {
+    let Some(config) = &recipe.soundscapes else {
+        return Ok(recipe);
+    };
+    let folder = soundscapes_folder(config, place)?;
+    make_soundscapes(config, &folder, threads)?;
+    Ok(recipe.with_soundscapes_at(&folder))
+}
+
+/// The folder of the soundscapes of these settings.
+pub fn soundscapes_folder(config: &soundscape::Config, place: &Path) -> Result<PathBuf> {
+    let settings = serde_json::to_string(config).context("the settings of soundscapes")?;
+    Ok(place.join(&models::hex(&Sha256::digest(settings.as_bytes()))[..16]))
+}
+
+/// Makes soundscapes with a progress bar.
+pub fn make_soundscapes(
+    config: &soundscape::Config,
+    folder: &Path,
+    threads: usize,
+) -> Result<soundscape::Made> {
+    let bar = progress::items("making soundscapes");
+    let made = soundscape::make(config, folder, threads, &mut |done, total| {
+        progress::show(&bar, done as u64, total as u64)
+    });
+    bar.finish_and_clear();
+    Ok(made?)
+}
