@@ -66,7 +66,9 @@ fn main() -> ExitCode {
         // The reader of our output has seen enough (`hark ... | head`).
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(_) if progress::stopped() => {
-            eprintln!("hark: stopped; what was computed is kept, and the same command goes on from there");
+            eprintln!(
+                "hark: stopped; what was computed is kept, and the same command (with --resume, if it has that) goes on from there"
+            );
             ExitCode::from(progress::INTERRUPTED)
         }
         // Options that parse one by one and do not fit together.

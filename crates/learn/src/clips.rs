@@ -107,11 +107,19 @@ impl Clips {
         let (samples, cropped) = self.samples(path, crop)?;
         let segments = Arc::new(self.log_mels(&samples, seed)?);
         let size = segments.values.len();
-        if seed.is_none() && !cropped && self.kept_numbers.fetch_add(size, Ordering::Relaxed) + size <= KEPT {
+        if seed.is_none() && !cropped && self.has_room(size) {
             let key = (path.to_owned(), crop.is_some());
             self.kept().insert(key, Arc::clone(&segments));
         }
         Ok(segments)
+    }
+
+    /// Whether so many numbers more can be kept; if so, their room is taken.
+    fn has_room(&self, size: usize) -> bool {
+        let take = |kept: usize| Some(kept + size).filter(|&kept| kept <= KEPT);
+        self.kept_numbers
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_ok()
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {

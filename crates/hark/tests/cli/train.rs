@@ -237,6 +237,35 @@ fn frozen_towers_learn_from_features_and_stay_as_they_are() {
     assert_eq!(result(&place.path("heads")), result(&place.path("again")));
 }
 
+#[test]
+fn a_loss_that_is_no_number_stops_it_and_leaves_the_batch() {
+    let place = Place::new();
+    let recipe = tiny();
+    // Steps so large that everything overflows.
+    let change = [
+        "--set",
+        "training.schedule.peak=1e38",
+        "--set",
+        "training.schedule.warm-up=0.0",
+    ];
+    let said = place.fails(&train(&recipe, "broken", &change));
+    assert!(
+        said.contains("broken-batch.json") && said.contains("the loss of batch"),
+        "{said}"
+    );
+    let saved = fs_err::read_to_string(place.path("broken/broken-batch.json")).unwrap();
+    let saved: Value = serde_json::from_str(&saved).unwrap();
+    let pairs = saved["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len(), 4);
+    assert!(
+        pairs
+            .iter()
+            .all(|pair| pair["caption"].is_string() && pair["clip"].is_string())
+    );
+    // Nothing of it is taken for a model.
+    assert!(!place.path("broken/best").exists() && !place.path("broken/report.md").exists());
+}
+
 /// The folder of soundscapes that the tiny recipe made.
 fn soundscapes(place: &Place) -> PathBuf {
     let mut folders = fs_err::read_dir(place.path("home/soundscapes")).unwrap();
