@@ -9,7 +9,7 @@ Dropout is the paper's (0.2 in RoBERTa, hidden and attention), and so is structu
 On the one side stand hear21passt and transformers on torch: scaled-dot-product attention and torch's fused AdamW,
 which are the fastest that it offers on a CPU. On the other stands
 
-  hark bench step --batch B --steps N --threads T --json
+  hark bench step --batch B --steps N --threads T
 
 which prints {"seconds_per_step": [..], "peak_memory_bytes": n, ..}. Each side runs in a process of its own, one after
 the other, so that neither is in the other's memory. Each makes one step more than is counted: in the first the
@@ -138,7 +138,7 @@ def run(command):
 def command_of(side, arguments):
     count = ["--batch", arguments.batch, "--steps", arguments.steps + 1, "--threads", arguments.threads]
     if side == "hark":
-        return [arguments.hark, "bench", "step", *count, "--json"]
+        return [arguments.hark, "bench", "step", *count]
     return [sys.executable, __file__, "--torch-side", *count]
 
 

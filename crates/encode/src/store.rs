@@ -48,20 +48,20 @@ impl Names {
 }
 
 /// A parameter of a network.
-pub struct Stored {
+pub struct Stored<'a> {
     /// The path of fields that leads to it.
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
     /// Its numbers, read out when they are asked for.
-    pub numbers: Box<dyn Fn() -> Vec<f32>>,
+    pub numbers: Box<dyn Fn() -> Vec<f32> + 'a>,
 }
 
 /// All parameters of a network.
-pub fn parameters(module: &impl Module) -> Vec<Stored> {
+pub fn parameters(module: &impl Module) -> Vec<Stored<'static>> {
     struct Gather {
         names: Names,
-        stored: Vec<Stored>,
+        stored: Vec<Stored<'static>>,
     }
     impl ModuleVisitor for Gather {
         fn enter_module(&mut self, name: &str, container: &str) {
@@ -88,7 +88,7 @@ pub fn parameters(module: &impl Module) -> Vec<Stored> {
 }
 
 // Bytes are made when they are written, one tensor at a time.
-impl View for &Stored {
+impl View for &Stored<'_> {
     fn dtype(&self) -> Dtype {
         Dtype::F32
     }
@@ -120,7 +120,7 @@ pub fn save(module: &impl Module, path: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn write(stored: &[Stored], header: &[(&str, &str)], path: &Path) -> Result<(), Error> {
+pub fn write(stored: &[Stored<'_>], header: &[(&str, &str)], path: &Path) -> Result<(), Error> {
     let header: HashMap<String, String> = header
         .iter()
         .map(|&(key, value)| (key.to_owned(), value.to_owned()))
@@ -144,42 +144,8 @@ pub fn write(stored: &[Stored], header: &[(&str, &str)], path: &Path) -> Result<
 /// # Errors
 /// If the file has a tensor too few or too many, or one of another shape, or cannot be read.
 pub fn load<M: Module>(module: M, file: Checkpoint, elsewhere: &[&str]) -> Result<M, Error> {
-    struct Fill {
-        names: Names,
-        file: Checkpoint,
-        failed: Option<Error>,
-    }
-    impl ModuleMapper for Fill {
-        fn enter_module(&mut self, name: &str, container: &str) {
-            self.names.enter(name, container);
-        }
-        fn exit_module(&mut self, _: &str, container: &str) {
-            self.names.exit(container);
-        }
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            if self.failed.is_some() {
-                return param;
-            }
-            let (shape, device) = (param.val().dims(), param.val().device());
-            match self.file.take(&self.names.name(), &shape) {
-                Ok(numbers) => param.map(|_| Tensor::from_data(TensorData::new(numbers, shape), &device)),
-                Err(error) => {
-                    self.failed = Some(error);
-                    param
-                }
-            }
-        }
-    }
-    let mut fill = Fill {
-        names: Names::default(),
-        file,
-        failed: None,
-    };
-    let module = module.map(&mut fill);
-    if let Some(error) = fill.failed {
-        return Err(error);
-    }
-    fill.file.finish(elsewhere)?;
+    let module = update(module, &mut |name, shape, _| file.take(name, shape))?;
+    file.finish(elsewhere)?;
     Ok(module)
 }
 

@@ -46,6 +46,7 @@ pub struct Clips {
     jitter: bool,
     masking: Option<Masking>,
     cache: AudioCache,
+    longest_seconds: f64,
     kept: Mutex<Kept>,
     kept_numbers: AtomicUsize,
 }
@@ -75,10 +76,16 @@ impl Clips {
             jitter,
             masking,
             cache: cache.with_max_seconds(longest_seconds),
+            longest_seconds,
             mel,
             kept: Mutex::new(HashMap::new()),
             kept_numbers: AtomicUsize::new(0),
         })
+    }
+
+    /// How much of a recording is read at most.
+    pub fn longest_seconds(&self) -> f64 {
+        self.longest_seconds
     }
 
     /// Mel bands and frames of a segment.

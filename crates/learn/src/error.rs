@@ -59,15 +59,13 @@ pub enum Error {
         /// One of them.
         first: String,
     },
-    /// Too many recordings of a batch could not be read.
-    #[error("batch {batch} has {left} clips left, as others cannot be read; the last: {last}")]
-    BrokenBatch {
-        /// Its number.
-        batch: u64,
-        /// How many clips could be read.
-        left: usize,
-        /// What is wrong with one of them.
-        last: String,
+    /// No batch of an epoch had two clips that could be read.
+    #[error(
+        "epoch {epoch}: no batch has two clips that can be read; hark data check --decode names what is wrong with them"
+    )]
+    NothingRead {
+        /// From 1.
+        epoch: u64,
     },
     /// A recording holds no sound.
     #[error("the recording is empty")]
@@ -125,12 +123,12 @@ pub enum Error {
         path: PathBuf,
     },
     /// A checkpoint belongs to another network.
-    #[error("{}: a checkpoint of another architecture than the recipe's: {source}", path.display())]
+    #[error("{}: a checkpoint of another architecture than the recipe's: {cause}", path.display())]
     OtherNetwork {
         /// The checkpoint.
         path: PathBuf,
         /// What does not fit.
-        source: Box<hark_encode::Error>,
+        cause: Box<hark_encode::Error>,
     },
     /// A model that a recipe names cannot be found.
     #[error("{what}")]

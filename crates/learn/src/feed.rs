@@ -34,7 +34,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Tells everyone to stop when a worker ends by a panic, which would otherwise leave the taker waiting.
+/// Tells everyone to stop when a thread ends by a panic, which would otherwise leave the others waiting.
 struct Alarm<'a, T>(&'a Shared<T>);
 
 impl<T> Drop for Alarm<'_, T> {
@@ -90,6 +90,8 @@ pub fn in_order<T: Send, B>(
                 drop(alarm);
             });
         }
+        // If taking breaks down, the workers must not wait for it.
+        let _alarm = Alarm(&shared);
         let mut result = ControlFlow::Continue(());
         for number in numbers.clone() {
             let since = Instant::now();
@@ -168,6 +170,15 @@ mod tests {
             }
         });
         assert_eq!(flow, ControlFlow::Break("enough"));
+    }
+
+    #[test]
+    #[should_panic(expected = "enough")]
+    fn a_panic_of_the_taker_ends_it() {
+        let _: ControlFlow<()> = in_order(0..1000, 2, 2, &|number| number, &mut |number, _, _| {
+            assert!(number < 3, "enough");
+            ControlFlow::Continue(())
+        });
     }
 
     #[test]

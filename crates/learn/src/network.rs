@@ -22,7 +22,29 @@ pub type FindModel<'a> = &'a dyn Fn(&str) -> Result<PathBuf, Error>;
 ///
 /// # Errors
 /// If a side is missing, which [`fill_sides`] sees to.
-pub fn card(recipe: &Recipe, training_data: Vec<String>, written_by: &str) -> Result<Card, Error> {
+pub fn card(recipe: &Recipe, data: String, written_by: &str, find: FindModel<'_>) -> Result<Card, Error> {
+    let mut before = Vec::new();
+    let audio_weights = recipe.audio.as_ref().and_then(|audio| audio.weights.as_ref());
+    let text_weights = recipe.text.as_ref().and_then(|text| text.weights.as_ref());
+    for from in [recipe.training.init_from.as_ref(), audio_weights, text_weights]
+        .into_iter()
+        .flatten()
+    {
+        // A training that goes on may have outlived the model that it began with.
+        before.extend(
+            find(from)
+                .ok()
+                .and_then(|folder| Card::read(&folder.join(model::CARD)).ok()),
+        );
+    }
+    let mut training_data: Vec<String> = before
+        .iter()
+        .flat_map(|card| card.training_data.clone())
+        .collect();
+    training_data.push(data);
+    training_data.dedup();
+    let licences: std::collections::BTreeSet<String> =
+        before.iter().filter_map(|card| card.licence.clone()).collect();
     let (Some(audio), Some(text)) = (&recipe.audio, &recipe.text) else {
         return Err(Error::Option {
             option: "audio",
@@ -51,10 +73,11 @@ pub fn card(recipe: &Recipe, training_data: Vec<String>, written_by: &str) -> Re
             strip_punctuation: text.strip_punctuation,
             lower_case: text.lower_case,
         }),
-        origin: Vec::new(),
+        origin: before.iter().flat_map(|card| card.origin.clone()).collect(),
         training_data,
         metrics: std::collections::BTreeMap::new(),
-        licence: None,
+        // Terms of what it was made from bind what was made.
+        licence: (!licences.is_empty()).then(|| licences.into_iter().collect::<Vec<_>>().join(" and ")),
     })
 }
 
@@ -97,11 +120,16 @@ pub fn fill_sides(recipe: &mut Recipe, find: FindModel<'_>) -> Result<(), Error>
 }
 
 /// The text of the tokenizer: that of the model which the text side starts from, or one that is trained on the captions. The
-/// recipe's vocabulary becomes its size where the tower is made for it.
+/// recipe's vocabulary becomes its size where the tower is made for it. A training that goes on has kept it in a file.
 ///
 /// # Errors
 /// [`Error::NoTokenizer`], or if the tokenizer cannot be trained or read.
-pub fn tokenizer(recipe: &mut Recipe, captions: &[&str], find: FindModel<'_>) -> Result<String, Error> {
+pub fn tokenizer(
+    recipe: &mut Recipe,
+    captions: &[&str],
+    kept: Option<&Path>,
+    find: FindModel<'_>,
+) -> Result<String, Error> {
     let Some(text) = &mut recipe.text else {
         return Err(Error::NoTokenizer);
     };
@@ -113,8 +141,13 @@ pub fn tokenizer(recipe: &mut Recipe, captions: &[&str], find: FindModel<'_>) ->
     let is_fresh = is_part("text.tower", &recipe.training.fresh);
     // Weights know tokens by their numbers: with the weights comes the tokenizer.
     let init = recipe.training.init_from.as_ref().filter(|_| !is_fresh);
-    if let Some(from) = text.weights.as_ref().or(init) {
-        let tokenizer = fs_err::read_to_string(find(from)?.join(TOKENIZER))?;
+    let given = match (kept, text.weights.as_ref().or(init)) {
+        (Some(kept), _) => Some(kept.to_owned()),
+        (None, Some(from)) => Some(find(from)?.join(TOKENIZER)),
+        (None, None) => None,
+    };
+    if let Some(given) = given {
+        let tokenizer = fs_err::read_to_string(given)?;
         if text.train_tokenizer.is_some() {
             *vocabulary = tokenize::vocabulary_size(&tokenizer)?;
         }
@@ -159,9 +192,7 @@ pub fn start(
     find: FindModel<'_>,
     device: &Device,
 ) -> Result<DualEncoder, Error> {
-    let audio = card.audio.as_ref().map(|card| &card.side);
-    let text = card.text.as_ref().map(|card| &card.side);
-    let mut network = DualEncoder::build(audio, text, &Seeded(recipe.seed), device)?;
+    let mut network = random(recipe, card, device)?;
     let weights =
         |side: &str, from: Option<&String>| from.map(|from| (format!("{side}.tower."), from.clone()));
     let mut given: Vec<(String, String)> = Vec::new();
@@ -191,6 +222,17 @@ pub fn start(
         })?;
         check_all_taken(&file, &prefix, &recipe.training.fresh)?;
     }
+    Ok(network)
+}
+
+/// The network of a card with random weights.
+///
+/// # Errors
+/// If its sizes are impossible, or the recipe names parts that it does not have.
+pub fn random(recipe: &Recipe, card: &Card, device: &Device) -> Result<DualEncoder, Error> {
+    let audio = card.audio.as_ref().map(|card| &card.side);
+    let text = card.text.as_ref().map(|card| &card.side);
+    let network = DualEncoder::build(audio, text, &Seeded(recipe.seed), device)?;
     check_parts(recipe, &network)?;
     Ok(network)
 }
@@ -268,7 +310,7 @@ train-tokenizer = "words"
     }
 
     pub(crate) fn tiny_card(recipe: &Recipe) -> Card {
-        card(recipe, Vec::new(), "a test").unwrap()
+        card(recipe, String::new(), "a test", &|_| Err(Error::NoSide)).unwrap()
     }
 
     fn nowhere(name: &str) -> Result<PathBuf, Error> {
@@ -437,19 +479,19 @@ train-tokenizer = "words"
         let saved = model(folder.path(), &whole);
         let text = "name = \"on\"\n[training]\ninit-from = \"model\"\n";
         let mut recipe = Recipe::parse(text, Path::new("on.toml"), &[]).unwrap();
-        assert!(card(&recipe, Vec::new(), "").is_err());
+        assert!(card(&recipe, String::new(), "", &|_| Err(Error::NoSide)).is_err());
         fill_sides(&mut recipe, &|_| Ok(folder.path().to_owned())).unwrap();
         let (card, expected) = (tiny_card(&recipe), tiny_card(&whole));
         assert_eq!((card.audio, card.text), (expected.audio, expected.text));
         assert_eq!(begin(&recipe, folder.path()).unwrap(), saved);
-        let found = tokenizer(&mut recipe, &[], &|_| Ok(folder.path().to_owned()));
+        let found = tokenizer(&mut recipe, &[], None, &|_| Ok(folder.path().to_owned()));
         assert_eq!(found.unwrap(), "{}");
     }
 
     #[test]
     fn a_trained_tokenizer_sets_the_vocabulary() {
         let mut recipe = recipe(&[]);
-        tokenizer(&mut recipe, &["a dog", "a cat", "a dog"], &nowhere).unwrap();
+        tokenizer(&mut recipe, &["a dog", "a cat", "a dog"], None, &nowhere).unwrap();
         let TextConfig::Roberta(config) = recipe.text.unwrap().network else {
             panic!("another tower");
         };
@@ -463,7 +505,7 @@ train-tokenizer = "words"
         if let Some(text) = &mut recipe.text {
             text.train_tokenizer = None;
         }
-        let found = tokenizer(&mut recipe, &["a dog"], &nowhere);
+        let found = tokenizer(&mut recipe, &["a dog"], None, &nowhere);
         assert!(matches!(found, Err(Error::NoTokenizer)));
     }
 }

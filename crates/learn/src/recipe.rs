@@ -64,13 +64,13 @@ pub struct Data {
     pub validation: Vec<SetConfig>,
     /// Judged by at the end.
     pub test: Vec<SetConfig>,
-    /// How closely recordings are looked at before the training.
+    /// How closely training recordings are looked at before the training; those of the other splits are decoded.
     pub check: Check,
     /// Whether a missing or broken recording ends the training instead of being left out.
     pub strict: bool,
     /// Only so much of a recording's beginning is ever read.
     pub longest_seconds: f64,
-    /// Decoded recordings are kept on disk up to this size, shared between runs; 0 keeps none.
+    /// Decoded recordings are kept on disk up to this size, shared between runs; 0 keeps neither them nor features.
     pub cache_gigabytes: f64,
     /// Captions are given to other clips at random: a control in which there is nothing to learn.
     pub shuffle_captions: bool,
@@ -111,7 +111,8 @@ pub struct Audio {
     pub segment_seconds: f64,
     /// Which of its segments count.
     pub clip: Clip,
-    /// Whether training moves the edges of the mel bands at random.
+    /// Whether training moves the edges of the mel bands at random. A frozen tower sees clips as they are, without this, without
+    /// masks and from their start.
     #[serde(default)]
     pub jitter: bool,
     /// How much of the log-mel training masks at random.
@@ -227,7 +228,7 @@ pub struct Training {
     pub keep: Keep,
     /// At the latest after so many minutes, the state of the training is saved.
     pub checkpoint_minutes: f64,
-    /// And after every so many steps; without it, at the end of each epoch.
+    /// And after every so many steps; the end of an epoch always saves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_steps: Option<u64>,
 }
@@ -463,10 +464,37 @@ impl ObjectiveRecipe {
         if !(0.0..=1.0).contains(&self.binary_weight) {
             return wrong("objective.binary-weight", self.binary_weight, "from 0 to 1");
         }
+        let is_graded = matches!(
+            self.name,
+            Name::ListnetAudio | Name::ListnetText | Name::ListnetBoth
+        );
+        if self.binary_weight > 0.0 && !is_graded {
+            return wrong(
+                "objective.binary-weight",
+                self.binary_weight,
+                "0: only ListNet mixes targets",
+            );
+        }
+        if let Some(mass) = self.mass.filter(|_| self.name != Name::Smooth) {
+            return wrong("objective.mass", mass, "absent: only smooth spreads a mass");
+        }
         if let Some(mass) = self.mass.filter(|mass| !(0.0..=1.0).contains(mass)) {
             return wrong("objective.mass", mass, "from 0 to 1");
         }
         self.relevance_function().map(|_| ())
+    }
+
+    /// Takes over what an earlier start of the same training found out.
+    pub(crate) fn take_resolved(&mut self, began: &Self) {
+        if self
+            .relevance_function()
+            .is_ok_and(|function| function.needs_range())
+        {
+            self.function.clone_from(&began.function);
+        }
+        if self.name == Name::Smooth && self.mass.is_none() {
+            self.mass = began.mass;
+        }
     }
 
     /// Whether the sentence encoder is asked for anything: by graded targets, or by `smooth` for its mass.

@@ -5,9 +5,10 @@
 //! checkpoint.safetensors   all that is needed to go on: model, moments, state; replaced as a whole
 //! best/, last/             models: card.json, model.safetensors, tokenizer.json
 //! captions-*.f16           the teacher's vectors
+//! tokenizer.json           text to tokens
 //! metrics.jsonl            one line a step and one an epoch
 //! events.out.tfevents.*    the same for TensorBoard
-//! left-out.csv             recordings that the training went on without
+//! left-out.csv             recordings that were left out when the training began
 //! report.md                what came out
 //! ```
 //!
@@ -34,6 +35,8 @@ use crate::optimizer::{AdamW, Moments};
 pub const RECIPE: &str = "recipe.toml";
 /// All that is needed to go on.
 pub const CHECKPOINT: &str = "checkpoint.safetensors";
+/// Text to tokens.
+pub const TOKENIZER: &str = "tokenizer.json";
 /// One line a step and one an epoch.
 pub const METRICS: &str = "metrics.jsonl";
 /// The model of the best epoch.
@@ -55,6 +58,8 @@ const FORMAT: &str = "hark checkpoint 1";
 pub struct State {
     /// Batches that have been learned from.
     pub batches: u64,
+    /// Epochs that have been validated: a training may stop between the last batch of one and its validation.
+    pub epochs: u64,
     /// Steps of the optimizer.
     pub updates: u64,
     /// Sum of the losses of this epoch's batches.
@@ -65,8 +70,6 @@ pub struct State {
     pub best: Option<Best>,
     /// A hash over the pairs that are learned from, in their order.
     pub data: String,
-    /// Whether all is done.
-    pub done: bool,
 }
 
 impl State {
@@ -74,12 +77,12 @@ impl State {
     pub fn beginning(data: &str) -> Self {
         Self {
             batches: 0,
+            epochs: 0,
             updates: 0,
             loss_sum: 0.0,
             moments: 0,
             best: None,
             data: data.to_owned(),
-            done: false,
         }
     }
 }
@@ -137,7 +140,7 @@ impl Run {
     /// # Errors
     /// If it cannot be written; the last checkpoint is intact then.
     pub fn save(&self, network: &DualEncoder, optimizer: &AdamW, state: &State) -> Result<(), Error> {
-        let mut stored: Vec<Stored> = store::parameters(network)
+        let mut stored: Vec<Stored<'_>> = store::parameters(network)
             .into_iter()
             .map(|stored| Stored {
                 name: format!("model.{}", stored.name),
@@ -146,11 +149,10 @@ impl Run {
             .collect();
         for (name, moments) in &optimizer.moments {
             for (kind, numbers) in [("first", &moments.first), ("second", &moments.second)] {
-                let numbers = numbers.clone();
                 stored.push(Stored {
                     name: format!("{kind}.{name}"),
                     shape: vec![numbers.len()],
-                    numbers: Box::new(move || numbers.clone()),
+                    numbers: Box::new(|| numbers.clone()),
                 });
             }
         }
@@ -203,9 +205,9 @@ impl Run {
         trained: &dyn Fn(&str) -> bool,
     ) -> Result<(DualEncoder, State), Error> {
         let (file, state) = self.open()?;
-        let other = |source: hark_encode::Error| Error::OtherNetwork {
+        let other = |cause: hark_encode::Error| Error::OtherNetwork {
             path: self.path(CHECKPOINT),
-            source: Box::new(source),
+            cause: Box::new(cause),
         };
         let mut moments = BTreeMap::new();
         let network = store::update(network, &mut |name, shape, _| {
@@ -267,11 +269,17 @@ impl Run {
         })
     }
 
-    /// The metrics file to append to, without what it says of batches beyond these.
+    /// The metrics file to append to, without what it says beyond this state.
     ///
     /// # Errors
     /// If it cannot be read or written.
-    pub fn metrics(&self, batches: u64) -> Result<fs_err::File, Error> {
+    pub fn metrics(&self, state: &State) -> Result<fs_err::File, Error> {
+        let is_past = |line: &Value| {
+            let number = |key| line.get(key).and_then(Value::as_u64);
+            let is_epoch = line.get("kind").is_some_and(|kind| kind == "epoch");
+            number("batches").is_some_and(|batches| batches <= state.batches)
+                && (!is_epoch || number("epoch").is_some_and(|epoch| epoch < state.epochs))
+        };
         let path = self.path(METRICS);
         if path.exists() {
             let mut kept = Vec::new();
@@ -280,10 +288,10 @@ impl Run {
                 let line = line?;
                 let of: Option<Value> = serde_json::from_slice(&line).ok();
                 // A line that was cut off by a crash does not parse; all before it were written before it.
-                match of.and_then(|line| line.get("batches")?.as_u64()) {
-                    Some(of) if of <= batches => kept.extend([line.as_slice(), b"\n"].concat()),
-                    _ => break,
+                if !of.is_some_and(|line| is_past(&line)) {
+                    break;
                 }
+                kept.extend([line.as_slice(), b"\n"].concat());
             }
             self.write(METRICS, &kept)?;
         }
@@ -322,6 +330,7 @@ mod tests {
         State {
             moments: trained().1.moments.len(),
             batches: 7,
+            epochs: 1,
             updates: 2,
             loss_sum: 0.1 + 0.2,
             best: Some(Best {
@@ -330,7 +339,6 @@ mod tests {
                 map: 0.25,
             }),
             data: "ab".into(),
-            done: false,
         }
     }
 
@@ -601,7 +609,11 @@ mod tests {
         };
         let after = |before: &[u8], batches| {
             fs_err::write(run.path(METRICS), before).unwrap();
-            let mut file = run.metrics(batches).unwrap();
+            let state = State {
+                batches,
+                ..State::beginning("")
+            };
+            let mut file = run.metrics(&state).unwrap();
             file.write_all(&line(99)).unwrap();
             let found = fs_err::read(run.path(METRICS)).unwrap();
             found.strip_suffix(line(99).as_slice()).unwrap().to_vec()
@@ -612,6 +624,10 @@ mod tests {
         assert_eq!(after(&all, 4), all);
         assert_eq!(after(&all, 0), b"");
         assert_eq!(after(b"", 3), b"");
+        // The validation of an epoch comes after its last batch.
+        let epoch = b"{\"kind\":\"epoch\",\"epoch\":0,\"batches\":2}\n";
+        let with_epoch = [lines(&[1, 2]).as_slice(), epoch, &lines(&[3])].concat();
+        assert_eq!(after(&with_epoch, 2), lines(&[1, 2]));
         // Cut off within a line, within a letter, or followed by what a crash left.
         assert_eq!(after(&all[..all.len() - 3], 9), lines(&[1, 2, 2, 3]));
         assert_eq!(
@@ -626,7 +642,10 @@ mod tests {
         assert_eq!(after(&all[..all.len() - 1], 9), all);
 
         fs_err::remove_file(run.path(METRICS)).unwrap();
-        run.metrics(0).unwrap().write_all(b"x").unwrap();
+        run.metrics(&State::beginning(""))
+            .unwrap()
+            .write_all(b"x")
+            .unwrap();
         assert_eq!(fs_err::read(run.path(METRICS)).unwrap(), b"x");
     }
 }

@@ -213,7 +213,7 @@ impl Split {
             ..
         } = frozen;
         if let Some(side) = network.audio.as_ref().filter(|_| frozen.audio) {
-            let path = folder.map(|folder| folder.join(self.name_of_features(network, card, true)));
+            let path = folder.map(|folder| folder.join(self.name_of_features(network, card, clips, true)));
             let count = self.data.clips.len();
             let features = stored(path.as_deref(), count, &mut || {
                 let mut values = Vec::new();
@@ -226,7 +226,7 @@ impl Split {
             self.audio = Some(features);
         }
         if let Some(side) = network.text.as_ref().filter(|_| frozen.text) {
-            let path = folder.map(|folder| folder.join(self.name_of_features(network, card, false)));
+            let path = folder.map(|folder| folder.join(self.name_of_features(network, card, clips, false)));
             let count = self.data.pairs.len();
             let pairs: Vec<usize> = (0..count).collect();
             let features = stored(path.as_deref(), count, &mut || {
@@ -245,8 +245,9 @@ impl Split {
     }
 
     /// A name that changes with anything that features depend on.
-    fn name_of_features(&self, network: &DualEncoder, card: &Card, audio: bool) -> String {
+    fn name_of_features(&self, network: &DualEncoder, card: &Card, clips: &Clips, audio: bool) -> String {
         let mut hash = Sha256::new();
+        hash.update(format!("{} {}\0", FORMAT.1, clips.longest_seconds()));
         let prefix = if audio { "audio.tower." } else { "text.tower." };
         for stored in store::parameters(network) {
             if stored.name.starts_with(prefix) {
@@ -321,11 +322,10 @@ fn stored(
         values,
     };
     if let Some(path) = path {
-        let values = features.values.clone();
         let tensor = Stored {
             name: FEATURES.into(),
             shape: vec![items, features.width],
-            numbers: Box::new(move || values.clone()),
+            numbers: Box::new(|| features.values.clone()),
         };
         // Keeping them is a convenience: a full disk must not end a training that has them in memory.
         let _ = path.parent().map(fs_err::create_dir_all);

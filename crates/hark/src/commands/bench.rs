@@ -94,9 +94,6 @@ pub enum Command {
         steps: u32,
         #[command(flatten)]
         threads: ThreadArgs,
-        /// As every command of this kind, it prints JSON anyway
-        #[arg(long)]
-        json: bool,
     },
 }
 

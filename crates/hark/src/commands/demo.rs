@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use hark_corpus::soundscape::{Split, Truth};
 use hark_encode::model::TextEncoder;
@@ -66,6 +66,13 @@ struct Method {
 pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let recipe = Recipe::parse(RECIPE, Path::new("recipes/soundscape-quick.toml"), &args.set)?;
+    if args
+        .set
+        .iter()
+        .any(|change| change.trim_start().starts_with("objective.name"))
+    {
+        bail!("the demo trains with two objectives of its own; hark train takes any");
+    }
     let config = recipe
         .soundscapes
         .clone()
@@ -93,6 +100,7 @@ pub fn run(args: &Args) -> Result<()> {
         recipe.objective.name = name;
         let run = args.folder.join(name.to_string());
         let begun = Instant::now();
+        let before = run.join(run::REPORT).exists();
         let training = Training {
             recipe,
             run: &run,
@@ -100,13 +108,15 @@ pub fn run(args: &Args) -> Result<()> {
             workers: threads,
             threads,
             label: &name.to_string(),
+            cache: args.folder.join("cache"),
         };
         let outcome = training.run(&home)?;
         let judged = outcome.test.context("the recipe has no test split")?;
         let took = begun.elapsed();
         eprintln!(
-            "{}. trained {} on {} clips, {} epochs, best {}: {}",
+            "{}. {} {} on {} clips, {} epochs, best {}: {}",
             nth + 2,
+            if before { "trained before:" } else { "trained" },
             title(name),
             output::count(made.clips[0]),
             outcome.recipe.training.epochs,
@@ -198,16 +208,18 @@ fn graded(judged: &Judged, truth: &Truth) -> Result<GradedReport> {
 
 fn table(methods: &[Method]) -> String {
     let mut text = String::from("\nOn test clips, whose scenes neither model has heard, in percent:\n\n");
-    text.push_str("                            text to audio                            audio to text\n");
-    text.push_str(
-        "                          mAP@10    R@1    R@5   R@10  nDCG@10    mAP@10    R@1    R@5   R@10\n",
-    );
+    let titles = [
+        "mAP@10", "R@1", "R@5", "R@10", "nDCG@10", "mAP@10", "R@1", "R@5", "R@10",
+    ];
+    let titles: String = titles.iter().map(|title| format!("{title:>8}")).collect();
+    text.push_str(&format!(
+        "{:25}{:>40}{:>32}\n{:25}{titles}\n",
+        "", "text to audio", "audio to text", ""
+    ));
     let row = |name: &str, there: [f64; 5], back: [f64; 4]| {
-        let mut row = format!("{name:<25}");
-        for value in there.into_iter().chain(back) {
-            row.push_str(&format!("{:>7.1}", 100.0 * value));
-        }
-        row + "\n"
+        let values = there.into_iter().chain(back);
+        let values: String = values.map(|value| format!("{:>8.1}", 100.0 * value)).collect();
+        format!("{name:<25}{values}\n")
     };
     let row_of =
         |name: &str, there: &hark_rank::metrics::Means, ndcg: f64, back: &hark_rank::metrics::Means| {

@@ -20,7 +20,7 @@ use crate::{models, output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark train recipes/soundscape-quick.toml
-  hark train recipes/clotho-listnet-audio.toml --run runs/clotho --set data.train='[{kind=\"clotho\",root=\"/data/clotho\",split=\"development\"}]'
+  hark train recipes/clotho.toml --run runs/clotho --set data.train='[{kind=\"clotho\",root=\"/data/clotho\",split=\"development\"}]'
   hark train recipes/soundscape-quick.toml --set objective.name=infonce --set seed=2
   hark train recipes/soundscape-quick.toml --resume
 
@@ -42,7 +42,7 @@ pub struct Args {
     /// Go on with a training that was stopped
     #[arg(long)]
     resume: bool,
-    /// Threads that read recordings ahead of the trainer [default: as many as cores]
+    /// Threads that read recordings ahead of the trainer [default: as --threads]
     #[arg(long, value_name = "N")]
     workers: Option<std::num::NonZeroUsize>,
     #[command(flatten)]
@@ -65,6 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
         workers: args.workers.map_or(threads, std::num::NonZeroUsize::get),
         threads,
         label: "training",
+        cache: home.training(),
     };
     let outcome = training.run(&home)?;
     if args.json {
@@ -107,6 +108,8 @@ pub struct Training<'a> {
     pub threads: usize,
     /// What the progress line calls it.
     pub label: &'a str,
+    /// Where decoded recordings and features are kept.
+    pub cache: PathBuf,
 }
 
 impl Training<'_> {
@@ -148,12 +151,11 @@ impl Training<'_> {
                 Err(other) => Err(other.into()),
             }
         };
-        let cache = home.training();
         let setup = Setup {
             recipe: self.recipe,
             run: self.run,
             resume: self.resume,
-            cache: Some(&cache),
+            cache: Some(&self.cache),
             workers: self.workers,
             find: &find,
             embed: &mut embed,
@@ -243,6 +245,7 @@ impl Line {
                     return progress::show(bar, step.batches.0, step.batches.1);
                 }
             }
+            Told::Validating { .. } => {}
             Told::Epoch(epoch) => {
                 self.validation = format!(
                     ", validation {:.3}, mAP@10 {:.3}",

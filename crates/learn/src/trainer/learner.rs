@@ -70,37 +70,30 @@ impl Learner<'_> {
                     first: format!("{clip}: {reason}"),
                 });
             }
-            if watch(Told::LeftOut { clip, reason }).is_break() {
-                return Err(Error::Cancelled);
-            }
+            // A wish to stop is heard at the next step, where the state can be saved.
+            let _ = watch(Told::LeftOut { clip, reason });
         }
-        if batch.pairs.len() < 2 {
-            return Err(Error::BrokenBatch {
-                batch: number,
-                left: batch.pairs.len(),
-                last: batch
-                    .broken
-                    .last()
-                    .map(|(_, reason)| reason.clone())
-                    .unwrap_or_default(),
-            });
+        // A batch of one pair, where all others cannot be read, has nothing to compare.
+        if batch.pairs.len() >= 2 {
+            let (loss, gradients) = self.gradients(number, &batch)?;
+            accumulate(&mut self.gradients, gradients);
+            self.loss += loss;
+            self.state.loss_sum += loss;
         }
-        let (loss, gradients) = self.gradients(number, &batch)?;
-        accumulate(&mut self.gradients, gradients);
-        self.loss += loss;
-        self.state.loss_sum += loss;
         self.state.batches = number + 1;
-        if !(number + 1).is_multiple_of(self.recipe.training.accumulate) {
+        let is_step = (number + 1).is_multiple_of(self.recipe.training.accumulate);
+        if !is_step || self.gradients.is_empty() {
             return Ok(());
         }
         let step = self.step()?;
         logs.step(&step)?;
         let flow = watch(Told::Step(step));
         let steps = self.recipe.training.checkpoint_steps;
-        let due = steps.is_some_and(|steps| self.state.updates.is_multiple_of(steps))
-            || self.saved.elapsed().as_secs_f64() >= self.recipe.training.checkpoint_minutes * 60.0;
         let is_end = self.state.batches.is_multiple_of(self.batches_per_epoch);
-        if flow.is_break() || (due && !is_end) {
+        // The end of an epoch saves itself; before a validation that may take long, what has come together is saved too.
+        let due = steps.is_some_and(|steps| self.state.updates.is_multiple_of(steps) && !is_end)
+            || self.saved.elapsed().as_secs_f64() >= self.recipe.training.checkpoint_minutes * 60.0;
+        if flow.is_break() || due {
             logs.flush()?;
             self.run.save(self.network, self.optimizer, self.state)?;
             self.saved = Instant::now();

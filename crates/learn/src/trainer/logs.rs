@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::{Epoch, Step};
 use crate::Error;
 use crate::report;
-use crate::run::Run;
+use crate::run::{Run, State};
 use crate::tensorboard::EventWriter;
 
 /// The two logs of a run.
@@ -22,11 +22,11 @@ pub(super) fn now() -> f64 {
 }
 
 impl Logs {
-    pub(super) fn open(run: &Run, batches: u64) -> Result<Self, Error> {
-        let metrics = BufWriter::new(run.metrics(batches)?);
+    pub(super) fn open(run: &Run, state: &State) -> Result<Self, Error> {
+        let metrics = BufWriter::new(run.metrics(state)?);
         let started = now();
         // Two processes may begin within one second, one after the other.
-        let suffix = format!("{batches}.{}", (started.fract() * 1e6) as u32);
+        let suffix = format!("{}.{}", state.batches, (started.fract() * 1e6) as u32);
         Ok(Self {
             metrics,
             events: EventWriter::create(&run.path(""), started, &suffix)?,

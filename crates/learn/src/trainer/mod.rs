@@ -36,6 +36,9 @@ use crate::split::Split;
 use crate::teacher::Teacher;
 use crate::{Error, feed, report};
 
+/// Batches that wait for the trainer at most: each may hold minutes of log-mels.
+const MOST_AHEAD: usize = 8;
+
 /// What a training needs from where it runs.
 pub struct Setup<'a> {
     /// The recipe, with its data sets named.
@@ -50,7 +53,7 @@ pub struct Setup<'a> {
     pub workers: usize,
     /// Finds models by name.
     pub find: FindModel<'a>,
-    /// The sentence encoder's unit vectors of captions, and its fingerprint.
+    /// The sentence encoder's unit vectors of captions.
     pub embed: crate::teacher::Embed<'a>,
     /// What is written into the card as the program's name.
     pub written_by: &'a str,
@@ -90,6 +93,13 @@ pub enum Told<'a> {
     },
     /// A step of the optimizer is done.
     Step(Step),
+    /// The validation split is being embedded.
+    Validating {
+        /// Clips that are done.
+        done: usize,
+        /// Clips that there are.
+        total: usize,
+    },
     /// An epoch is done and was validated.
     Epoch(&'a Epoch),
 }
@@ -213,8 +223,12 @@ impl Trainer {
         if watch(ready).is_break() {
             return Err(Error::Cancelled);
         }
-        let mut logs = Logs::open(&self.run, self.state.batches)?;
-        while self.state.batches < self.total() {
+        let epochs = self.recipe.training.epochs;
+        if self.state.epochs == epochs {
+            return Ok(());
+        }
+        let mut logs = Logs::open(&self.run, &self.state)?;
+        while self.state.epochs < epochs {
             self.epoch(&mut logs, watch)?;
         }
         Ok(())
@@ -222,15 +236,27 @@ impl Trainer {
 
     /// The rest of the epoch that the training stands in.
     fn epoch(&mut self, logs: &mut Logs, watch: Watch<'_>) -> Result<(), Error> {
-        let epoch = self.state.batches / self.batches_per_epoch;
+        let epoch = self.state.epochs;
         let end = (epoch + 1) * self.batches_per_epoch;
+        let before = self.state.updates;
         // A stop between the last batch of an epoch and its validation leaves nothing but the validation.
         if self.state.batches < end {
             self.batches(epoch, end, logs, watch)?;
+            if self.state.updates == before {
+                return Err(Error::NothingRead { epoch: epoch + 1 });
+            }
         }
-        let done = self.validate(epoch)?;
+        let done = match self.validate(epoch, watch) {
+            Err(Error::Cancelled) => {
+                logs.flush()?;
+                self.save()?;
+                return Err(Error::Cancelled);
+            }
+            done => done?,
+        };
         logs.epoch(&done, self.state.batches)?;
         self.state.loss_sum = 0.0;
+        self.state.epochs = epoch + 1;
         if done.best {
             self.state.best = Some(Best {
                 epoch,
@@ -282,7 +308,7 @@ impl Trainer {
             feed::in_order(
                 first..end,
                 self.workers,
-                self.workers + 2,
+                (self.workers + 2).min(MOST_AHEAD),
                 &make,
                 &mut |number, batch, waited| match learner.take(number, batch, waited, logs, watch) {
                     Ok(()) => ControlFlow::Continue(()),
@@ -302,11 +328,11 @@ impl Trainer {
     }
 
     /// The mean objective over batches in a fixed order, and retrieval, on the validation split.
-    fn validate(&mut self, epoch: u64) -> Result<Epoch, Error> {
+    fn validate(&mut self, epoch: u64, watch: Watch<'_>) -> Result<Epoch, Error> {
         let network = self.network.clone().valid();
         let split = &self.validation;
-        let embedded = split.embed(&network, &self.clips, self.workers, &mut |_, _| {
-            ControlFlow::Continue(())
+        let embedded = split.embed(&network, &self.clips, self.workers, &mut |done, total| {
+            watch(Told::Validating { done, total })
         })?;
         let mut pairs: Vec<usize> = (0..split.data.pairs.len()).collect();
         Random::new(key(&[self.recipe.seed, Purpose::Validation as u64])).shuffle(&mut pairs);
@@ -327,6 +353,12 @@ impl Trainer {
             count += 1;
         }
         let validation_loss = sum / f64::from(count.max(1));
+        if !validation_loss.is_finite() {
+            return Err(Error::Diverged {
+                epoch: epoch as usize + 1,
+                loss: validation_loss as f32,
+            });
+        }
         let validation = retrieval(&split.data, &embedded)?;
         let map = validation.text_to_audio.mean.average_precision;
         let best = match (self.recipe.training.keep, &self.state.best) {
@@ -387,8 +419,6 @@ impl Trainer {
         self.run.save_model(BEST, &card, &network, &self.tokenizer)?;
         let text = report::markdown(&self.recipe, &best, test.as_ref());
         self.run.write(run::REPORT, text.as_bytes())?;
-        self.state.done = true;
-        self.save()?;
         Ok(Outcome {
             recipe: self.recipe,
             best,

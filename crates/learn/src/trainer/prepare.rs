@@ -48,16 +48,35 @@ impl Trainer {
         let (Some(train), Some(validation)) = (train, validation) else {
             return Err(Error::NoData { split: "train" });
         };
-        let data_hash = hash_of(&train);
+        let data_hash = hash_of([&train, &validation]);
+        let has_checkpoint = check_data(&run, &data_hash)?;
+        if resume {
+            let resolved = Recipe::read(&run.path(RECIPE), &[])?;
+            recipe.objective.take_resolved(&resolved.objective);
+        }
         let batches_per_epoch = batches_per_epoch(&recipe, &train)?;
 
         let captions: Vec<&str> = train.pairs.iter().map(|pair| pair.caption.as_str()).collect();
-        let tokenizer = network::tokenizer(&mut recipe, &captions, find)?;
+        let kept = Some(run.path(run::TOKENIZER)).filter(|path| resume && path.exists());
+        let tokenizer = network::tokenizer(&mut recipe, &captions, kept.as_deref(), find)?;
+        run.write(run::TOKENIZER, tokenizer.as_bytes())?;
         let name = format!("{} ({})", train.name, recipe.name);
-        let card = network::card(&recipe, vec![name], written_by)?;
+        let card = network::card(&recipe, name, written_by, find)?;
         let (objective, teachers) = teachers(&mut recipe, &run, &train, &validation, embed)?;
+        if resume {
+            check_recipe(&run, &recipe)?;
+        }
 
-        let network = network::start(&recipe, &card, find, &hark_encode::cpu())?;
+        let freeze = recipe.training.freeze.clone();
+        let mut optimizer = AdamW::new(recipe.training.optimizer);
+        let device = hark_encode::cpu();
+        let (network, state) = if has_checkpoint {
+            let network = network::random(&recipe, &card, &device)?;
+            run.load(network, &mut optimizer, &|name| !is_part(name, &freeze))?
+        } else {
+            let network = network::start(&recipe, &card, find, &device)?;
+            (network, State::beginning(&data_hash))
+        };
         let clips = front_end(&recipe, &card, cache)?;
         check_reach(&network, &clips, &card)?;
         let Some(text_card) = &card.text else {
@@ -69,8 +88,10 @@ impl Trainer {
         let (mut train, mut validation) = (split(train)?, split(validation)?);
         let mut test = test.map(split).transpose()?;
 
-        // What was resolved is part of the recipe that the run is known by.
-        settle_recipe(&run, &recipe, resume)?;
+        if !resume {
+            // What was resolved is part of the recipe that the run is known by.
+            run.write(RECIPE, recipe.to_toml()?.as_bytes())?;
+        }
         write_left_out(
             &run,
             &[
@@ -80,8 +101,8 @@ impl Trainer {
             ],
         )?;
 
-        let freeze = recipe.training.freeze.clone();
-        let features = cache.map(|folder| folder.join("features"));
+        let kept = cache.filter(|_| recipe.data.cache_gigabytes > 0.0);
+        let features = kept.map(|folder| folder.join("features"));
         let frozen = Frozen {
             audio: is_part("audio.tower", &freeze),
             text: is_part("text.tower", &freeze),
@@ -89,25 +110,14 @@ impl Trainer {
             folder: features.as_deref(),
             workers,
         };
+        let what = "features of frozen towers";
         let splits = [Some(&mut train), Some(&mut validation), test.as_mut()];
         for split in splits.into_iter().flatten() {
-            let what = "features of frozen towers";
             split.freeze(&network, &card, &frozen, &mut |done, total| {
                 watch(Told::Preparing { what, done, total })
             })?;
         }
 
-        let mut optimizer = AdamW::new(recipe.training.optimizer);
-        let (network, state) = if run.state()?.is_some() {
-            run.load(network, &mut optimizer, &|name| !is_part(name, &freeze))?
-        } else {
-            (network, State::beginning(&data_hash))
-        };
-        if state.data != data_hash {
-            return Err(Error::OtherData {
-                path: run.path(run::CHECKPOINT),
-            });
-        }
         Ok(Self {
             network: store::freeze(network.train(), &|name| is_part(name, &freeze)),
             recipe,
@@ -129,11 +139,24 @@ impl Trainer {
     }
 }
 
+/// Whether there is a checkpoint; if so, it must be of these data.
+fn check_data(run: &Run, data: &str) -> Result<bool, Error> {
+    match run.state()? {
+        Some(state) if state.data != data => Err(Error::OtherData {
+            path: run.path(run::CHECKPOINT),
+        }),
+        state => Ok(state.is_some()),
+    }
+}
+
 /// The three splits; the last one may be absent.
 fn load_splits(recipe: &Recipe, threads: usize, watch: Watch<'_>) -> Result<[Option<Dataset>; 3], Error> {
     let data = &recipe.data;
     let mut load = |sets: &[_], split, check| load_split(recipe, sets, split, check, threads, watch);
-    let mut train = load(&data.train, "train", data.check)?;
+    // A frozen tower sees every clip before the first step.
+    let is_frozen = is_part("audio.tower", &recipe.training.freeze);
+    let check = if is_frozen { Check::Decodes } else { data.check };
+    let mut train = load(&data.train, "train", check)?;
     if data.shuffle_captions {
         shuffle_captions(&mut train, recipe.seed);
     }
@@ -236,10 +259,13 @@ fn shuffle_captions(data: &mut Dataset, seed: u64) {
     }
 }
 
-/// A hash over the pairs, in their order.
-fn hash_of(data: &Dataset) -> String {
+/// A hash over the pairs that are trained and validated with, in their order.
+fn hash_of(splits: [&Dataset; 2]) -> String {
     let mut hash = Sha256::new();
-    for pair in &data.pairs {
+    let pairs = splits
+        .iter()
+        .flat_map(|data| data.pairs.iter().map(move |pair| (data, pair)));
+    for (data, pair) in pairs {
         hash.update(data.clips[pair.clip].id.as_bytes());
         hash.update([0]);
         hash.update(pair.caption.as_bytes());
@@ -330,18 +356,14 @@ fn check_reach(network: &DualEncoder, clips: &Clips, card: &Card) -> Result<(), 
     Ok(())
 }
 
-/// Writes the resolved recipe into the run, or sees that a resumed one is the same.
-fn settle_recipe(run: &Run, recipe: &Recipe, resume: bool) -> Result<(), Error> {
+/// That a training goes on with the recipe that it began with.
+fn check_recipe(run: &Run, recipe: &Recipe) -> Result<(), Error> {
     let path = run.path(RECIPE);
-    if resume && path.exists() {
-        let began = Recipe::read(&path, &[])?;
-        let differences = differences(&began, recipe)?;
-        if !differences.is_empty() {
-            return Err(Error::OtherRecipe { path, differences });
-        }
+    let differences = differences(&Recipe::read(&path, &[])?, recipe)?;
+    if differences.is_empty() {
         return Ok(());
     }
-    run.write(RECIPE, recipe.to_toml()?.as_bytes())
+    Err(Error::OtherRecipe { path, differences })
 }
 
 /// Keys in which two recipes differ. How often a training saves itself may change.
