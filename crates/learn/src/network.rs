@@ -18,25 +18,12 @@ use crate::recipe::{Audio, Recipe, Text};
 /// Finds a model's folder by the name that a recipe gives it.
 pub type FindModel<'a> = &'a dyn Fn(&str) -> Result<PathBuf, Error>;
 
-/// The card of what a recipe trains.
+/// The card of what a recipe trains on these data. What the models said that it takes weights from (`before`) is said again:
+/// their origin, their training data, their terms.
 ///
 /// # Errors
 /// If a side is missing, which [`fill_sides`] sees to.
-pub fn card(recipe: &Recipe, data: String, written_by: &str, find: FindModel<'_>) -> Result<Card, Error> {
-    let mut before = Vec::new();
-    let audio_weights = recipe.audio.as_ref().and_then(|audio| audio.weights.as_ref());
-    let text_weights = recipe.text.as_ref().and_then(|text| text.weights.as_ref());
-    for from in [recipe.training.init_from.as_ref(), audio_weights, text_weights]
-        .into_iter()
-        .flatten()
-    {
-        // A training that goes on may have outlived the model that it began with.
-        before.extend(
-            find(from)
-                .ok()
-                .and_then(|folder| Card::read(&folder.join(model::CARD)).ok()),
-        );
-    }
+pub fn card(recipe: &Recipe, data: String, written_by: &str, before: &[Card]) -> Result<Card, Error> {
     let mut training_data: Vec<String> = before
         .iter()
         .flat_map(|card| card.training_data.clone())
@@ -64,21 +51,27 @@ pub fn card(recipe: &Recipe, data: String, written_by: &str, find: FindModel<'_>
             segment_seconds: audio.segment_seconds,
             clip: audio.clip,
         }),
-        text: Some(TextCard {
-            side: SideConfig {
-                network: text.network.clone(),
-                projection: text.projection.clone(),
-            },
-            max_tokens: text.max_tokens,
-            strip_punctuation: text.strip_punctuation,
-            lower_case: text.lower_case,
-        }),
+        text: Some(text_card(text)),
         origin: before.iter().flat_map(|card| card.origin.clone()).collect(),
         training_data,
         metrics: std::collections::BTreeMap::new(),
         // Terms of what it was made from bind what was made.
         licence: (!licences.is_empty()).then(|| licences.into_iter().collect::<Vec<_>>().join(" and ")),
     })
+}
+
+/// The cards of the models that a training takes weights from.
+///
+/// # Errors
+/// If one of them cannot be found or read.
+pub fn cards_before(recipe: &Recipe, find: FindModel<'_>) -> Result<Vec<Card>, Error> {
+    let audio = recipe.audio.as_ref().and_then(|audio| audio.weights.as_ref());
+    let text = recipe.text.as_ref().and_then(|text| text.weights.as_ref());
+    let from = [recipe.training.init_from.as_ref(), audio, text];
+    from.into_iter()
+        .flatten()
+        .map(|from| Ok(Card::read(&find(from)?.join(model::CARD))?))
+        .collect()
 }
 
 /// Takes the sides that a recipe does not name from the model that it starts from.
@@ -161,12 +154,12 @@ pub fn tokenizer(
     Ok(tokenizer)
 }
 
-/// How texts are prepared for the tokenizer.
+/// The text side's part of the card.
 fn text_card(text: &Text) -> TextCard {
     TextCard {
         side: SideConfig {
             network: text.network.clone(),
-            projection: Vec::new(),
+            projection: text.projection.clone(),
         },
         max_tokens: text.max_tokens,
         strip_punctuation: text.strip_punctuation,
@@ -310,7 +303,7 @@ train-tokenizer = "words"
     }
 
     pub(crate) fn tiny_card(recipe: &Recipe) -> Card {
-        card(recipe, String::new(), "a test", &|_| Err(Error::NoSide)).unwrap()
+        card(recipe, String::new(), "a test", &[]).unwrap()
     }
 
     fn nowhere(name: &str) -> Result<PathBuf, Error> {
@@ -479,7 +472,7 @@ train-tokenizer = "words"
         let saved = model(folder.path(), &whole);
         let text = "name = \"on\"\n[training]\ninit-from = \"model\"\n";
         let mut recipe = Recipe::parse(text, Path::new("on.toml"), &[]).unwrap();
-        assert!(card(&recipe, String::new(), "", &|_| Err(Error::NoSide)).is_err());
+        assert!(card(&recipe, String::new(), "", &[]).is_err());
         fill_sides(&mut recipe, &|_| Ok(folder.path().to_owned())).unwrap();
         let (card, expected) = (tiny_card(&recipe), tiny_card(&whole));
         assert_eq!((card.audio, card.text), (expected.audio, expected.text));

@@ -17,6 +17,7 @@ use hark_relevance::RelevanceFunction;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::network::is_part;
 use crate::objective::{Direction, Name, Objective, Target};
 use crate::optimizer::AdamWConfig;
 use crate::schedule::Schedule;
@@ -111,8 +112,8 @@ pub struct Audio {
     pub segment_seconds: f64,
     /// Which of its segments count.
     pub clip: Clip,
-    /// Whether training moves the edges of the mel bands at random. A frozen tower sees clips as they are, without this, without
-    /// masks and from their start.
+    /// Whether training moves the edges of the mel bands at random. A frozen tower sees clips as they are: without this, without
+    /// masks, from their start and without patchout.
     #[serde(default)]
     pub jitter: bool,
     /// How much of the log-mel training masks at random.
@@ -177,8 +178,9 @@ pub struct ObjectiveRecipe {
     /// The mass that `smooth` spreads; without it, what ListNet's targets have beside the annotated clip on average.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mass: Option<f32>,
-    /// What the lists of `smooth` are of.
-    pub direction: Direction,
+    /// What the lists of `smooth` are of; without it, of clips.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
 }
 
 impl Default for ObjectiveRecipe {
@@ -191,7 +193,7 @@ impl Default for ObjectiveRecipe {
             sentence_encoder: "all-mpnet-base-v2".into(),
             binary_weight: 0.0,
             mass: None,
-            direction: Direction::Audio,
+            direction: None,
         }
     }
 }
@@ -361,6 +363,14 @@ impl Recipe {
                 "of the same last width: vectors of both sides meet in one space",
             );
         }
+        let is_frozen = is_part("audio.tower", &self.training.freeze);
+        if is_frozen && (audio.jitter || audio.masking.is_some()) {
+            return wrong(
+                "audio.jitter or audio.masking",
+                "set",
+                "absent: a frozen tower sees clips as they are",
+            );
+        }
         check_seconds("audio.segment-seconds", audio.segment_seconds)?;
         match audio.clip {
             Clip::True => Ok(()),
@@ -475,6 +485,13 @@ impl ObjectiveRecipe {
                 "0: only ListNet mixes targets",
             );
         }
+        if self.direction.is_some() && self.name != Name::Smooth {
+            return wrong(
+                "objective.direction",
+                "set",
+                "absent: the names of all objectives but smooth say it",
+            );
+        }
         if let Some(mass) = self.mass.filter(|_| self.name != Name::Smooth) {
             return wrong("objective.mass", mass, "absent: only smooth spreads a mass");
         }
@@ -528,7 +545,10 @@ impl ObjectiveRecipe {
             Name::ListnetAudio => (graded, Direction::Audio),
             Name::ListnetText => (graded, Direction::Text),
             Name::ListnetBoth => (graded, Direction::Both),
-            Name::Smooth => (Target::Smooth { mass }, self.direction),
+            Name::Smooth => (
+                Target::Smooth { mass },
+                self.direction.unwrap_or(Direction::Audio),
+            ),
         };
         Objective {
             target,
@@ -693,6 +713,8 @@ batch = 8
             ("training.optimizer.beta-1=1.0", "beta-1"),
             ("audio.projection=[8]", "projection"),
             ("audio.segment-seconds=0.0", "segment-seconds"),
+            ("objective.direction=text", "objective.direction"),
+            ("objective.mass=0.1", "objective.mass"),
         ] {
             let error = parse(SMALL, &[set]).unwrap_err();
             assert!(error.contains(expected), "{set}: {error}");

@@ -151,22 +151,22 @@ impl Config {
     /// # Errors
     /// [`Error::SoundscapeSetting`], with the first setting that is out of its range.
     pub fn validate(&self) -> Result<(), Error> {
-        whole("train", self.train, 1, MAX_CLIPS)?;
-        whole("validation", self.validation, 1, MAX_CLIPS)?;
-        whole("test", self.test, 1, MAX_CLIPS)?;
-        real("seconds", self.seconds, 1.0, 60.0)?;
-        whole("rate", self.rate as usize, 16_000, 48_000)?;
-        whole("max-events", self.max_events, 1, 3)?;
-        whole("min-events", self.min_events, 1, self.max_events)?;
+        within("train", self.train, 1, MAX_CLIPS)?;
+        within("validation", self.validation, 1, MAX_CLIPS)?;
+        within("test", self.test, 1, MAX_CLIPS)?;
+        within("seconds", self.seconds, 1.0, 60.0)?;
+        within("rate", self.rate as usize, 16_000, 48_000)?;
+        within("max-events", self.max_events, 1, 3)?;
+        within("min-events", self.min_events, 1, self.max_events)?;
         let most_kinds = if self.recordings.is_some() {
             usize::MAX
         } else {
             SYNTHESISED.len()
         };
-        whole("kinds", self.kinds, self.max_events, most_kinds)?;
-        whole("captions", self.captions, 1, 20)?;
-        real("rarity", self.rarity, 0.0, 1.0)?;
-        real("repeat", self.repeat, 0.0, 1.0)?;
+        within("kinds", self.kinds, self.max_events, most_kinds)?;
+        within("captions", self.captions, 1, 20)?;
+        within("rarity", self.rarity, 0.0, 1.0)?;
+        within("repeat", self.repeat, 0.0, 1.0)?;
         for (name, split) in [
             ("train", Split::Train),
             ("validation", Split::Validation),
@@ -207,19 +207,13 @@ impl Config {
     }
 }
 
-fn whole(name: &'static str, got: usize, least: usize, most: usize) -> Result<(), Error> {
-    if (least..=most).contains(&got) {
-        return Ok(());
-    }
-    Err(Error::SoundscapeSetting {
-        name,
-        got: got.to_string(),
-        expected: format!("{least} to {most}"),
-    })
-}
-
-fn real(name: &'static str, got: f64, least: f64, most: f64) -> Result<(), Error> {
-    if (least..=most).contains(&got) {
+fn within<T: Copy + PartialOrd + std::fmt::Display>(
+    name: &'static str,
+    got: T,
+    least: T,
+    most: T,
+) -> Result<(), Error> {
+    if (&least..=&most).contains(&&got) {
         return Ok(());
     }
     Err(Error::SoundscapeSetting {

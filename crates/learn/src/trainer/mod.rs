@@ -238,11 +238,11 @@ impl Trainer {
     fn epoch(&mut self, logs: &mut Logs, watch: Watch<'_>) -> Result<(), Error> {
         let epoch = self.state.epochs;
         let end = (epoch + 1) * self.batches_per_epoch;
-        let before = self.state.updates;
         // A stop between the last batch of an epoch and its validation leaves nothing but the validation.
         if self.state.batches < end {
             self.batches(epoch, end, logs, watch)?;
-            if self.state.updates == before {
+            // Over the whole epoch, also that part of it which came before a stop.
+            if self.state.loss_sum == 0.0 {
                 return Err(Error::NothingRead { epoch: epoch + 1 });
             }
         }

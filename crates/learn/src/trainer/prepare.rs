@@ -7,9 +7,9 @@ use hark_audio::random::{Random, key};
 use hark_corpus::{AudioCache, Check, Dataset};
 use hark_encode::card::Card;
 use hark_encode::dual::DualEncoder;
-use hark_encode::store;
 use hark_encode::tokenize::Tokenizer;
 use hark_encode::towers::Tower;
+use hark_encode::{model, store};
 use hark_rank::Vectors;
 use hark_relevance::RelevanceFunction;
 use sha2::{Digest, Sha256};
@@ -44,10 +44,7 @@ impl Trainer {
         } = setup;
         recipe.check()?;
         network::fill_sides(&mut recipe, find)?;
-        let [train, validation, test] = load_splits(&recipe, workers, watch)?;
-        let (Some(train), Some(validation)) = (train, validation) else {
-            return Err(Error::NoData { split: "train" });
-        };
+        let (train, validation, test) = load_splits(&recipe, workers, watch)?;
         let data_hash = hash_of([&train, &validation]);
         let has_checkpoint = check_data(&run, &data_hash)?;
         if resume {
@@ -61,7 +58,13 @@ impl Trainer {
         let tokenizer = network::tokenizer(&mut recipe, &captions, kept.as_deref(), find)?;
         run.write(run::TOKENIZER, tokenizer.as_bytes())?;
         let name = format!("{} ({})", train.name, recipe.name);
-        let card = network::card(&recipe, name, written_by, find)?;
+        // A training that goes on may have outlived the models that it began with; its own card has what theirs said.
+        let own = Some(run.path(run::BEST).join(model::CARD)).filter(|path| resume && path.exists());
+        let before = match own {
+            Some(own) => vec![Card::read(&own)?],
+            None => network::cards_before(&recipe, find)?,
+        };
+        let card = network::card(&recipe, name, written_by, &before)?;
         let (objective, teachers) = teachers(&mut recipe, &run, &train, &validation, embed)?;
         if resume {
             check_recipe(&run, &recipe)?;
@@ -150,7 +153,11 @@ fn check_data(run: &Run, data: &str) -> Result<bool, Error> {
 }
 
 /// The three splits; the last one may be absent.
-fn load_splits(recipe: &Recipe, threads: usize, watch: Watch<'_>) -> Result<[Option<Dataset>; 3], Error> {
+fn load_splits(
+    recipe: &Recipe,
+    threads: usize,
+    watch: Watch<'_>,
+) -> Result<(Dataset, Dataset, Option<Dataset>), Error> {
     let data = &recipe.data;
     let mut load = |sets: &[_], split, check| load_split(recipe, sets, split, check, threads, watch);
     // A frozen tower sees every clip before the first step.
@@ -166,7 +173,7 @@ fn load_splits(recipe: &Recipe, threads: usize, watch: Watch<'_>) -> Result<[Opt
         [] => None,
         sets => Some(load(sets, "test", Check::Decodes)?),
     };
-    Ok([Some(train), Some(validation), test])
+    Ok((train, validation, test))
 }
 
 /// The teacher's vectors of the captions that are trained and validated with.
