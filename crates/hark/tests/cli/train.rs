@@ -584,6 +584,14 @@ fn pretraining_on_three_sets_and_fine_tuning_from_it() {
     let tokenizer = |run: &str| fs_err::read(place.path(run).join("best/tokenizer.json")).unwrap();
     assert_eq!(tokenizer("tuned"), tokenizer("pretrain"));
     assert_ne!(tokenizer("scratch"), tokenizer("pretrain"));
+    // Its card says what both trainings learned from.
+    let card = fs_err::read(place.path("tuned/best/card.json")).unwrap();
+    let card: Value = serde_json::from_slice(&card).unwrap();
+    let data = card["training-data"].as_array().unwrap();
+    assert!(
+        data.len() == 2 && data[0].as_str().unwrap().contains("wavcaps"),
+        "{data:?}"
+    );
     let first = |run: &str| {
         let lines = lines(&place.path(run));
         let epoch = lines.iter().find(|line| line["kind"] == "epoch").unwrap();
