@@ -1,5 +1,7 @@
 //! Everything that this crate refuses, with the numbers that explain why.
 
+use std::path::PathBuf;
+
 /// Why a ranking could not be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -121,6 +123,14 @@ pub enum Error {
         /// The higher row.
         second: usize,
     },
+    /// Reports that are no reports of one thing.
+    #[error("reports with cuts of {first} and {second} cannot be joined")]
+    CutsMismatch {
+        /// The k of one.
+        first: usize,
+        /// The k of another.
+        second: usize,
+    },
     /// Nothing to take a mean of.
     #[error("there are no queries to evaluate")]
     NoQueries,
@@ -204,5 +214,124 @@ pub enum Error {
         first: f64,
         /// Value in the second.
         second: f64,
+    },
+    /// There must be one cluster number for each pair.
+    #[error("{got} cluster numbers for {expected} pairs")]
+    ClustersMismatch {
+        /// Pairs given.
+        expected: usize,
+        /// Cluster numbers given.
+        got: usize,
+    },
+    /// Too few independent units for a test.
+    #[error("{got} cluster is too few: a test over clusters needs at least 2")]
+    TooFewClusters {
+        /// Different cluster numbers.
+        got: usize,
+    },
+    /// No signs to draw.
+    #[error("0 permutations were asked for: a permutation test needs at least 1")]
+    NoPermutations,
+    /// A p that is none.
+    #[error("value {position} is {value}, which is not a probability between 0 and 1")]
+    NotProbability {
+        /// Position in the list.
+        position: usize,
+        /// What was found.
+        value: f64,
+    },
+    /// Reading a file failed on the way.
+    #[error("{}: reading failed: {reason}", path.display())]
+    FileRead {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// A run or a list of judgements without a line.
+    #[error("{}: the file has no entries", path.display())]
+    NoEntries {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line that no run or list of judgements has.
+    #[error("{}: line {line} is longer than {limit} bytes", path.display())]
+    LineTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The bound, in bytes.
+        limit: usize,
+    },
+    /// Bytes that are no text.
+    #[error("{}: line {line} is not UTF-8", path.display())]
+    LineNotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+    },
+    /// A line with too few or too many fields.
+    #[error("{}: line {line} has {got} fields, not {expected} ({fields})", path.display())]
+    LineFields {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// Fields of the format.
+        expected: usize,
+        /// What they are.
+        fields: &'static str,
+        /// Fields of the line.
+        got: usize,
+    },
+    /// A field that should be a number.
+    #[error("{}: line {line}: the {what} {got:?} is not a finite number", path.display())]
+    LineNumber {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What the number is.
+        what: &'static str,
+        /// What stands there.
+        got: String,
+    },
+    /// A query that names an item on two lines.
+    #[error("{}: line {line} names item {item} for query {query} a second time", path.display())]
+    LineDuplicate {
+        /// The file.
+        path: PathBuf,
+        /// The second such line, from 1.
+        line: u64,
+        /// The query's id.
+        query: String,
+        /// The item's id.
+        item: String,
+    },
+    /// Judged queries that the run has no list for.
+    #[error("{count} of the judged queries are missing in the run, the first is {first}")]
+    QueriesNotRun {
+        /// How many.
+        count: usize,
+        /// The first of them in the judgements.
+        first: String,
+    },
+    /// Queries of the run that nothing is relevant to.
+    #[error("{count} of the run's queries have no relevant item in the judgements, the first is {first}")]
+    QueriesNotJudged {
+        /// How many.
+        count: usize,
+        /// The first of them in the run.
+        first: String,
+    },
+    /// A collection that cannot hold the items that are named.
+    #[error("a collection of {items} items cannot hold the {named} that the run and the judgements name")]
+    CollectionTooSmall {
+        /// Size given.
+        items: usize,
+        /// Different items in both files.
+        named: usize,
     },
 }

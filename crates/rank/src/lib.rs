@@ -5,9 +5,9 @@
 //! a threshold, the most similar pairs, the lowest and the highest score. [`metrics`] ranks one set by
 //! another and says how high the relevant rows stand, beside what chance would give; [`significance`] tests
 //! whether two methods differ over the same queries. Scores are inner products; on unit vectors they are
-//! cosines.
+//! cosines. [`trec`] reads, writes and scores rankings that are files, of this program or another.
 //!
-//! Nothing here prints, reads the environment or draws random numbers. Threads, progress and cancellation are
+//! Nothing here prints, reads the environment or finds a random seed. Seeds, threads, progress and cancellation are
 //! arguments. The same vectors give the same bytes on one machine for any number of threads.
 
 #![cfg_attr(
@@ -22,6 +22,7 @@ mod kernels;
 pub mod metrics;
 mod progress;
 pub mod significance;
+pub mod trec;
 mod vectors;
 
 pub use error::Error;

@@ -67,7 +67,7 @@ fn reciprocal_rank(items: usize, relevant: usize) -> f64 {
 }
 
 /// Expected nDCG@k, given the sum of all gains and the DCG of the ideal order.
-pub(super) fn ndcg(items: usize, cut: usize, gains: f64, ideal: f64) -> f64 {
+pub(crate) fn ndcg(items: usize, cut: usize, gains: f64, ideal: f64) -> f64 {
     let discounts: f64 = (1..=cut.min(items)).map(|rank| discount(rank as u32)).sum();
     gains / items as f64 * discounts / ideal
 }

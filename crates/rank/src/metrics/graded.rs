@@ -1,7 +1,7 @@
 //! nDCG@k: how near a ranking comes to the ideal one when items are relevant by degrees.
 
-use super::ties::{Contest, Scratch};
-use super::{Keyed, Options, chance, mean, over_queries};
+use super::ties::{Contest, Placed, Scratch};
+use super::{Keyed, Options, chance, mean, over_queries, same_cut};
 use crate::{Error, Watch};
 
 /// Writes the items with a gain for one query, in any order, into an empty list; items that are not named have
@@ -19,6 +19,30 @@ pub struct GradedReport {
     pub mean: f64,
     /// Its expected value when every order of the items is equally likely.
     pub chance: f64,
+}
+
+impl GradedReport {
+    /// Evaluations with the same cut as one, as [`Report::joined`](super::Report::joined) has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQueries`] and [`Error::CutsMismatch`].
+    pub fn joined(reports: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
+        let reports: Vec<Self> = reports.into_iter().collect();
+        let cut = same_cut(reports.iter().map(|report| report.cut))?;
+        let count: usize = reports.iter().map(|report| report.queries.len()).sum();
+        let chances = reports
+            .iter()
+            .map(|report| report.chance * report.queries.len() as f64);
+        let chance = chances.sum::<f64>() / count as f64;
+        let queries: Vec<f64> = reports.into_iter().flat_map(|report| report.queries).collect();
+        Ok(Self {
+            cut,
+            mean: mean(queries.iter().copied()),
+            chance,
+            queries,
+        })
+    }
 }
 
 /// The weight of a rank (from 1).
@@ -60,7 +84,7 @@ pub fn evaluate_graded(
     let of_queries = over_queries(
         queries,
         items,
-        options.threads,
+        options,
         watch,
         || (Scratch::default(), Vec::new()),
         |(scratch, list), query, contest| {
@@ -111,14 +135,26 @@ fn of_query(
     scratch: &mut Scratch,
 ) -> (f64, f64) {
     let placed = contest.ranks(list.iter().map(|&(item, _)| item), scratch);
-    let dcg: f64 = placed
+    let dcg = gain_of_placed(placed, |position| list[position].1, cut);
+    list.sort_unstable_by(|a, b| b.1.total_cmp(&a.1));
+    let ideal = ideal_gain(list.iter().map(|&(_, gain)| gain), cut);
+    let sum = list.iter().map(|&(_, gain)| gain).sum();
+    // Equal gains in another order may sum to a last bit more.
+    ((dcg / ideal).min(1.0), chance::ndcg(items, cut, sum, ideal))
+}
+
+/// DCG@k of items where they stand, best first; `gain` tells the gain of an item by its position in the list of
+/// wanted items.
+pub(crate) fn gain_of_placed(placed: &[Placed], gain: impl Fn(usize) -> f64, cut: usize) -> f64 {
+    placed
         .iter()
         .take_while(|placed| placed.rank as usize <= cut)
-        .map(|placed| list[placed.position].1 * discount(placed.rank))
-        .sum();
-    list.sort_unstable_by(|a, b| b.1.total_cmp(&a.1));
-    let best_first = (1..).zip(&*list).take(cut);
-    let ideal: f64 = best_first.map(|(rank, &(_, gain))| gain * discount(rank)).sum();
-    let sum = list.iter().map(|&(_, gain)| gain).sum();
-    (dcg / ideal, chance::ndcg(items, cut, sum, ideal))
+        .map(|placed| gain(placed.position) * discount(placed.rank))
+        .sum()
+}
+
+/// DCG@k of the ideal order: gains best first.
+pub(crate) fn ideal_gain(best_first: impl Iterator<Item = f64>, cut: usize) -> f64 {
+    let ranked = (1..).zip(best_first).take(cut);
+    ranked.map(|(rank, gain)| gain * discount(rank)).sum()
 }

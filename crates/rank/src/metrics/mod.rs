@@ -18,6 +18,7 @@
 //!
 //! Where scores are equal, a fixed hash of both keys orders the items, never their position: related items
 //! stand together in most lists, and an order by position would then favour or punish all of them at once.
+//! [`Ties`] has the choice; [`lists()`] gives the ranked items themselves, in the same order.
 //!
 //! Refused: sets without queries, a query without relevant items, items that do not exist, gains outside
 //! [0, 1], two rows with one key. The table of scores is never held: a thread takes 16 MB for a stripe of it,
@@ -25,19 +26,24 @@
 
 mod chance;
 mod graded;
+mod lists;
 mod relevant;
 mod ties;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::Mutex;
 
 pub use chance::chance;
+pub(crate) use chance::ndcg as ndcg_chance;
 use graded::discount;
 pub use graded::{Gains, GradedReport, evaluate_graded};
+pub(crate) use graded::{gain_of_placed, ideal_gain};
+pub use lists::{Lists, lists};
 pub use relevant::Relevant;
-pub use ties::id_key;
-use ties::{Contest, Placed, Scratch};
+pub(crate) use ties::{Contest, Placed, STEP, Scratch, mix};
+pub use ties::{Ties, id_key, name_keys};
 
 use crate::blocks::{BLOCK_ROWS, Cut, lock, spread};
 use crate::kernels::inner_products;
@@ -73,15 +79,8 @@ impl<'a> Keyed<'a> {
                 got: keys.len(),
             });
         }
-        let mut sorted: Vec<_> = keys.iter().copied().zip(0_usize..).collect();
-        sorted.sort_unstable();
-        match sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            Some(pair) => Err(Error::DuplicateKey {
-                first: pair[0].1,
-                second: pair[1].1,
-            }),
-            None => Ok(Self { vectors, keys }),
-        }
+        check_different(keys)?;
+        Ok(Self { vectors, keys })
     }
 
     /// The vectors.
@@ -95,22 +94,38 @@ impl<'a> Keyed<'a> {
     }
 }
 
-/// Where lists are cut, and where the work runs.
+/// Equal keys would leave the order of equal scores open.
+pub(crate) fn check_different(keys: &[u64]) -> Result<(), Error> {
+    let mut sorted: Vec<_> = keys.iter().copied().zip(0_usize..).collect();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(Error::DuplicateKey {
+            first: pair[0].1,
+            second: pair[1].1,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Where lists are cut, how equal scores are ordered, and where the work runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// The k of AP@k and nDCG@k.
     pub cut: NonZeroUsize,
     /// Run on a pool of this many threads of its own. `None` uses the caller's rayon pool.
     pub threads: Option<NonZeroUsize>,
+    /// The order of items with equal scores.
+    pub ties: Ties,
 }
 
 impl Default for Options {
-    /// k = 10, on the caller's pool.
+    /// k = 10, on the caller's pool, ties by the hash with seed 0.
     fn default() -> Self {
         const TEN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9);
         Self {
             cut: TEN,
             threads: None,
+            ties: Ties::default(),
         }
     }
 }
@@ -118,7 +133,7 @@ impl Default for Options {
 /// The metrics of one query.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PerQuery {
-    /// Rank of the first relevant item, from 1.
+    /// Rank of the first relevant item, from 1; 0 where a run's list holds none.
     pub first_rank: u32,
     /// AP@k.
     pub average_precision: f64,
@@ -126,7 +141,7 @@ pub struct PerQuery {
     pub recall: [f64; 3],
     /// hit@1, hit@5, hit@10.
     pub hit: [bool; 3],
-    /// 1 / `first_rank`.
+    /// 1 / `first_rank`; 0 where a run's list holds no relevant item.
     pub reciprocal_rank: f64,
 }
 
@@ -166,8 +181,41 @@ pub struct Report {
     pub mean: Means,
     /// The expected values of the means when every order of the items is equally likely.
     pub chance: Means,
-    /// Median over queries of the rank of the first relevant item; between two middle ranks, their mean.
+    /// Median over queries of the rank of the first relevant item; between two middle ranks, their mean. Where
+    /// a run's list holds no relevant item, the rank counts as infinite, and so may the median be.
     pub median_rank: f64,
+}
+
+impl Report {
+    /// Evaluations with the same cut as one: their queries, one after the other. Each keeps its own chance, as
+    /// where every query has a collection of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoQueries`] and [`Error::CutsMismatch`].
+    pub fn joined(reports: impl IntoIterator<Item = Self>) -> Result<Self, Error> {
+        let reports: Vec<Self> = reports.into_iter().collect();
+        let cut = same_cut(reports.iter().map(|report| report.cut))?;
+        let count: usize = reports.iter().map(|report| report.queries.len()).sum();
+        let mut chance = Means::default();
+        for report in &reports {
+            chance.add(&report.chance, report.queries.len() as f64 / count as f64);
+        }
+        let queries = reports.into_iter().flat_map(|report| report.queries).collect();
+        Ok(Self::new(cut, queries, chance))
+    }
+}
+
+/// The cut that all reports have.
+fn same_cut(cuts: impl Iterator<Item = usize>) -> Result<usize, Error> {
+    let mut all = None;
+    for cut in cuts {
+        let first = *all.get_or_insert(cut);
+        if first != cut {
+            return Err(Error::CutsMismatch { first, second: cut });
+        }
+    }
+    all.ok_or(Error::NoQueries)
 }
 
 /// Ranks all items for every query by inner product (the cosine, where rows are unit vectors) and measures
@@ -209,26 +257,36 @@ pub fn evaluate(
     let of_queries = over_queries(
         queries,
         items,
-        options.threads,
+        options,
         watch,
         Scratch::default,
         |scratch, query, contest| {
             let wanted = relevant.of(query);
-            Ok(of_ranks(contest.ranks(wanted.iter().copied(), scratch), cut))
+            let placed = contest.ranks(wanted.iter().copied(), scratch);
+            Ok(of_ranks(placed, wanted.len(), cut))
         },
     )?;
-    Ok(Report {
-        cut,
-        mean: mean_of(&of_queries),
-        chance: mean_chance(relevant, cut),
-        median_rank: median_rank(&of_queries),
-        queries: of_queries,
-    })
+    let numbers = (0..relevant.queries()).map(|query| relevant.of(query).len());
+    let chance = mean_chance(relevant.items(), numbers, cut);
+    Ok(Report::new(cut, of_queries, chance))
 }
 
-/// The metrics of a query from the ranks of all its relevant items, best first.
-fn of_ranks(placed: &[Placed], cut: usize) -> PerQuery {
-    let relevant = placed.len() as f64;
+impl Report {
+    pub(crate) fn new(cut: usize, queries: Vec<PerQuery>, chance: Means) -> Self {
+        Self {
+            cut,
+            mean: mean_of(&queries),
+            chance,
+            median_rank: median_rank(&queries),
+            queries,
+        }
+    }
+}
+
+/// The metrics of a query from the ranks of those of its relevant items that are ranked at all, best first,
+/// and the number of its relevant items.
+pub(crate) fn of_ranks(placed: &[Placed], relevant: usize, cut: usize) -> PerQuery {
+    let relevant = relevant as f64;
     let within = |k: usize| placed.partition_point(|placed| placed.rank as usize <= k);
     let precisions = (1_u32..)
         .zip(&placed[..within(cut)])
@@ -239,11 +297,11 @@ fn of_ranks(placed: &[Placed], cut: usize) -> PerQuery {
         average_precision: precisions.sum::<f64>() / relevant,
         recall: RECALL_CUTS.map(|k| within(k) as f64 / relevant),
         hit: RECALL_CUTS.map(|k| within(k) > 0),
-        reciprocal_rank: 1.0 / f64::from(first_rank),
+        reciprocal_rank: placed.first().map_or(0.0, |first| 1.0 / f64::from(first.rank)),
     }
 }
 
-fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+pub(crate) fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len() as f64;
     values.sum::<f64>() / count
 }
@@ -258,39 +316,64 @@ fn mean_of(queries: &[PerQuery]) -> Means {
     }
 }
 
-fn mean_chance(relevant: &Relevant, cut: usize) -> Means {
+/// The mean over queries of what chance gives, from the number of relevant items of each query.
+pub(crate) fn mean_chance(items: usize, relevant: impl Iterator<Item = usize>, cut: usize) -> Means {
     // Queries with as many relevant items have the same chance, and a set has few such numbers.
-    let mut numbers = BTreeMap::<usize, usize>::new();
-    for query in 0..relevant.queries() {
-        *numbers.entry(relevant.of(query).len()).or_default() += 1;
+    let (mut numbers, mut queries) = (BTreeMap::<usize, usize>::new(), 0.0);
+    for number in relevant {
+        *numbers.entry(number).or_default() += 1;
+        queries += 1.0;
     }
     let mut sum = Means::default();
-    for (number, queries) in numbers {
-        if let Some(of_number) = chance(relevant.items(), number, cut) {
-            sum.add(&of_number, queries as f64 / relevant.queries() as f64);
+    for (number, times) in numbers {
+        if let Some(of_number) = chance(items, number, cut) {
+            sum.add(&of_number, times as f64 / queries);
         }
     }
     sum
 }
 
 fn median_rank(queries: &[PerQuery]) -> f64 {
-    let mut ranks: Vec<_> = queries.iter().map(|query| query.first_rank).collect();
+    // What is not found wraps round to the highest rank.
+    let mut ranks: Vec<_> = queries
+        .iter()
+        .map(|query| query.first_rank.wrapping_sub(1))
+        .collect();
     ranks.sort_unstable();
-    let at = |position: usize| ranks.get(position).copied().map_or(f64::NAN, f64::from);
+    let at = |position: usize| match ranks.get(position) {
+        None => f64::NAN,
+        Some(&u32::MAX) => f64::INFINITY,
+        Some(&rank) => f64::from(rank) + 1.0,
+    };
     f64::midpoint(at((ranks.len().max(1) - 1) / 2), at(ranks.len() / 2))
 }
 
-/// Scores every query with all items, in stripes of some queries by all items, and calls `measure` with each
-/// query's scores. Stripes are cut by the numbers of rows alone, so that the answers are the same for any
-/// number of threads.
+/// Calls `measure` with each query's scores and gathers what it returns, in the order of the queries.
 fn over_queries<S, T: Copy + Default + Send>(
     queries: Keyed<'_>,
     items: Keyed<'_>,
-    threads: Option<NonZeroUsize>,
+    options: Options,
     watch: Watch<'_>,
     scratch: impl Fn() -> S + Sync,
     measure: impl Fn(&mut S, usize, &Contest<'_>) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
+    let cut = stripes(queries, items)?;
+    let mut measured = vec![T::default(); queries.vectors.rows()];
+    let parts = in_parts(&mut measured, cut, 1);
+    over_stripes(queries, items, cut, options, watch, scratch, |scratch, stripe| {
+        let mut part = lock(&parts[stripe.block]);
+        for (out, (query, contest)) in part.iter_mut().zip(stripe.queries()) {
+            *out = measure(scratch, query, &contest)?;
+        }
+        Ok(())
+    })?;
+    drop(parts);
+    Ok(measured)
+}
+
+/// How queries are cut into stripes: by the numbers of rows alone, so that the answers are the same for any
+/// number of threads.
+fn stripes(queries: Keyed<'_>, items: Keyed<'_>) -> Result<Cut, Error> {
     let (rows, width) = (queries.vectors.rows(), items.vectors.rows());
     if rows == 0 {
         return Err(Error::NoQueries);
@@ -302,48 +385,85 @@ fn over_queries<S, T: Copy + Default + Send>(
         });
     }
     let stripe_rows = (STRIPE / width.max(1)).clamp(LEAST_ROWS, BLOCK_ROWS);
-    let cut = Cut::new(rows, stripe_rows);
-    let longest = cut.longest();
-    let mut measured = vec![T::default(); rows];
-    let mut rest = measured.as_mut_slice();
+    Ok(Cut::new(rows, stripe_rows))
+}
+
+/// `out` holds `width` places for each query; the places of each stripe, to be written by one thread.
+fn in_parts<T>(out: &mut [T], cut: Cut, width: usize) -> Vec<Mutex<&mut [T]>> {
+    let mut rest = out;
     let mut parts = Vec::with_capacity(cut.blocks());
     for block in 0..cut.blocks() {
-        let (part, after) = rest.split_at_mut(cut.range(block).len());
+        let (part, after) = rest.split_at_mut(cut.range(block).len() * width);
         parts.push(Mutex::new(part));
         rest = after;
     }
+    parts
+}
+
+/// Some queries with their scores with all items.
+struct Stripe<'a> {
+    block: usize,
+    rows: Range<usize>,
+    scores: &'a [f32],
+    query_keys: &'a [u64],
+    item_keys: &'a [u64],
+    ties: Ties,
+}
+
+impl Stripe<'_> {
+    /// The number of each query, and its scores.
+    fn queries(&self) -> impl Iterator<Item = (usize, Contest<'_>)> {
+        let width = self.item_keys.len();
+        self.rows.clone().enumerate().map(move |(position, query)| {
+            let scores = &self.scores[position * width..(position + 1) * width];
+            (
+                query,
+                Contest::new(scores, self.query_keys[query], self.item_keys, self.ties),
+            )
+        })
+    }
+}
+
+/// Scores every query with all items, in stripes of some queries by all items, and calls `visit` with each.
+fn over_stripes<S>(
+    queries: Keyed<'_>,
+    items: Keyed<'_>,
+    cut: Cut,
+    options: Options,
+    watch: Watch<'_>,
+    scratch: impl Fn() -> S + Sync,
+    visit: impl Fn(&mut S, &Stripe<'_>) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let width = items.vectors.rows();
     spread(
         cut.blocks() as u64,
-        threads,
+        options.threads,
         watch,
         || (scratch(), Vec::new()),
         |(scratch, scores), block| {
             let block = block as usize;
-            let range = cut.range(block);
+            let rows = cut.range(block);
             if scores.is_empty() {
-                reserve(scores, longest, width)?;
+                reserve(scores, cut.longest(), width)?;
             }
-            let scores = &mut scores[..range.len() * width];
+            let scores = &mut scores[..rows.len() * width];
             inner_products(
-                queries.vectors.range(range.clone()),
+                queries.vectors.range(rows.clone()),
                 items.vectors.as_slice(),
                 items.vectors.dim(),
                 scores,
             );
-            let mut part = lock(&parts[block]);
-            for (position, (out, query)) in part.iter_mut().zip(range).enumerate() {
-                let row = &scores[position * width..(position + 1) * width];
-                *out = measure(
-                    scratch,
-                    query,
-                    &Contest::new(row, queries.keys[query], items.keys),
-                )?;
-            }
-            Ok(())
+            let stripe = Stripe {
+                block,
+                rows,
+                scores,
+                query_keys: queries.keys,
+                item_keys: items.keys,
+                ties: options.ties,
+            };
+            visit(scratch, &stripe)
         },
-    )?;
-    drop(parts);
-    Ok(measured)
+    )
 }
 
 fn reserve(scores: &mut Vec<f32>, rows: usize, width: usize) -> Result<(), Error> {

@@ -24,6 +24,7 @@ fn options(cut: usize, threads: usize) -> Options {
     Options {
         cut: NonZeroUsize::new(cut).unwrap(),
         threads: NonZeroUsize::new(threads),
+        ..Options::default()
     }
 }
 
@@ -84,13 +85,16 @@ impl Case {
         evaluate_graded(queries, items, &gains, options, &unwatched).unwrap()
     }
 
+    fn score(&self, query: usize, item: u32) -> f32 {
+        let row = |data: &[f32], row: usize| data[row * self.dim..(row + 1) * self.dim].to_vec();
+        let (left, right) = (row(&self.queries, query), row(&self.items, item as usize));
+        left.iter().zip(&right).map(|(a, b)| a * b).sum()
+    }
+
     /// All items of one query, best first, by sorting.
     fn order(&self, query: usize) -> Vec<u32> {
-        let row = |data: &[f32], row: usize| data[row * self.dim..(row + 1) * self.dim].to_vec();
-        let left = row(&self.queries, query);
         let place = |item: u32| {
-            let right = row(&self.items, item as usize);
-            let score: f32 = left.iter().zip(&right).map(|(a, b)| a * b).sum();
+            let score = self.score(query, item);
             // A bijection of (query, item) written out once more, with a score of whole numbers.
             let step = |z: u64| {
                 let z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -277,6 +281,115 @@ proptest! {
     }
 }
 
+/// The lists are the start of the whole order by sorting, at every length, also where the reservoir is cut.
+#[test]
+fn lists_equal_the_sorted_list() {
+    for (queries, items, dim) in [(1, 1, 1), (7, 2, 1), (40, 33, 4), (600, 20, 8), (5, 3000, 2)] {
+        let case = Case::new(queries, items, dim, vec![vec![0]; queries]);
+        let (query_set, item_set) = case.sets();
+        for k in [1, 2, 10, 300, 5000] {
+            let found = lists(
+                query_set,
+                item_set,
+                NonZeroUsize::new(k).unwrap(),
+                options(1, 2),
+                &unwatched,
+            )
+            .unwrap();
+            assert_eq!(
+                (found.k, found.items.len(), found.scores.len()),
+                (k.min(items), queries * k.min(items), queries * k.min(items))
+            );
+            for query in 0..queries {
+                let expected: Vec<_> = case
+                    .order(query)
+                    .into_iter()
+                    .take(k)
+                    .map(|item| (item, case.score(query, item)))
+                    .collect();
+                assert_eq!(
+                    found.of(query).collect::<Vec<_>>(),
+                    expected,
+                    "{items} items, k {k}"
+                );
+            }
+            assert_eq!(found.of(queries).count(), 0);
+            assert_eq!(found.of(usize::MAX).count(), 0);
+        }
+    }
+}
+
+/// With every order of ties an item's place in the list is its rank.
+#[test]
+fn lists_and_ranks_have_the_same_order_of_ties() {
+    let case = Case::constant(9, 700, (0..9).map(|query| vec![query * 70]).collect());
+    let (queries, items) = case.sets();
+    for ties in [Ties::default(), Ties::Hashed { seed: 5 }, Ties::Keys] {
+        let options = Options {
+            ties,
+            ..Options::default()
+        };
+        let all = NonZeroUsize::new(700).unwrap();
+        let found = lists(queries, items, all, options, &unwatched).unwrap();
+        for (query, per_query) in case.evaluate(options).queries.iter().enumerate() {
+            let wanted = case.relevant[query][0];
+            let place = found.of(query).position(|(item, _)| item == wanted);
+            assert_eq!(place.unwrap() + 1, per_query.first_rank as usize, "{ties:?}");
+        }
+    }
+}
+
+#[test]
+fn lists_without_items_are_empty_and_without_queries_refused() {
+    let case = Case::new(3, 2, 2, vec![vec![0]; 3]);
+    let (queries, _) = case.sets();
+    let none = Keyed::new(Vectors::new(&[], 2).unwrap(), &[]).unwrap();
+    let run = |queries, items| lists(queries, items, NonZeroUsize::MIN, Options::default(), &unwatched);
+    let found = run(queries, none).unwrap();
+    assert_eq!((found.k, found.of(0).count()), (0, 0));
+    assert_eq!(run(none, queries), Err(Error::NoQueries));
+    let long = Keyed::new(Vectors::new(&[1.0; 3], 3).unwrap(), &[1]).unwrap();
+    assert_eq!(
+        run(queries, long),
+        Err(Error::DimensionMismatch { expected: 2, got: 3 })
+    );
+    let stop = |_| ControlFlow::Break(());
+    assert_eq!(
+        lists(queries, queries, NonZeroUsize::MIN, Options::default(), &stop).map(|_| ()),
+        Ok(()),
+        "one stripe is done when the caller is asked"
+    );
+}
+
+/// Seed 0 is today's order, other seeds are other orders, and keys stand highest first.
+#[test]
+fn ties_follow_their_option() {
+    let case = Case::constant(2, 50, vec![vec![0]; 2]);
+    let (queries, items) = case.sets();
+    let order = |ties| {
+        let options = Options {
+            ties,
+            ..Options::default()
+        };
+        let found = lists(
+            queries,
+            items,
+            NonZeroUsize::new(50).unwrap(),
+            options,
+            &unwatched,
+        );
+        let found = found.unwrap();
+        [0, 1].map(|query| found.of(query).map(|(item, _)| item).collect::<Vec<_>>())
+    };
+    let hashed = order(Ties::Hashed { seed: 0 });
+    assert_eq!(hashed, [case.order(0), case.order(1)]);
+    assert_ne!(hashed, order(Ties::Hashed { seed: 1 }));
+    assert_ne!(hashed[0], hashed[1]);
+    let mut by_key: Vec<u32> = (0..50).collect();
+    by_key.sort_by_key(|&item| std::cmp::Reverse(case.item_keys[item as usize]));
+    assert_eq!(order(Ties::Keys), [by_key.clone(), by_key]);
+}
+
 /// Scores that are no whole numbers: copies of an item must tie wherever they stand, for any number of
 /// queries and items, or the hash would not decide between them.
 #[test]
@@ -399,6 +512,117 @@ fn constant_scores_give_chance() {
             );
         }
     }
+}
+
+/// Every metric that a report has, with its name, once measured and once expected.
+fn all_metrics(report: &Report, graded: &GradedReport) -> Vec<(&'static str, f64, f64)> {
+    let (mean, chance) = (&report.mean, &report.chance);
+    let mut all = vec![
+        ("AP@10", mean.average_precision, chance.average_precision),
+        ("reciprocal rank", mean.reciprocal_rank, chance.reciprocal_rank),
+        ("nDCG@10", graded.mean, graded.chance),
+    ];
+    for (i, name) in ["R@1", "R@5", "R@10"].into_iter().enumerate() {
+        all.push((name, mean.recall[i], chance.recall[i]));
+    }
+    for (i, name) in ["hit@1", "hit@5", "hit@10"].into_iter().enumerate() {
+        all.push((name, mean.hit[i], chance.hit[i]));
+    }
+    all
+}
+
+/// Over seeds of the hash, a scorer that gives every pair the same score reaches chance within 3 standard errors in
+/// every metric and both directions. The error is the one of the mean over 400 seeds.
+#[test]
+fn constant_scores_give_chance_over_seeds() {
+    let (clips, seeds) = (30, 400);
+    let forth = Case::constant(
+        clips * 5,
+        clips,
+        (0..clips as u32 * 5).map(|i| vec![i / 5]).collect(),
+    );
+    let back = Case {
+        query_keys: forth.item_keys.clone(),
+        item_keys: forth.query_keys.clone(),
+        ..Case::constant(
+            clips,
+            clips * 5,
+            (0..clips as u32).map(|i| (i * 5..i * 5 + 5).collect()).collect(),
+        )
+    };
+    for (direction, case) in [("text to audio", forth), ("audio to text", back)] {
+        let gain = |item: u32| f64::from(item % 5 + 1) / 5.0;
+        let of_seeds: Vec<_> = (0..seeds)
+            .map(|seed| {
+                let options = Options {
+                    ties: Ties::Hashed { seed },
+                    ..Options::default()
+                };
+                all_metrics(&case.evaluate(options), &case.evaluate_graded(gain, options))
+            })
+            .collect();
+        for metric in 0..of_seeds[0].len() {
+            let (name, _, chance) = of_seeds[0][metric];
+            let values: Vec<_> = of_seeds.iter().map(|all| all[metric].1).collect();
+            let (mean, deviation) = crate::significance::mean_and_deviation(&values).unwrap();
+            let error = deviation / (values.len() as f64).sqrt();
+            assert!(deviation > 0.0, "{direction}, {name}: seeds change nothing");
+            assert!(
+                (mean - chance).abs() < 3.0 * error,
+                "{direction}, {name}: {mean} is not {chance} within 3 x {error}"
+            );
+        }
+    }
+}
+
+/// A ranking of 20 items with the relevant ones at the given ranks.
+fn relevant_at(ranks: &[u32], cut: usize) -> PerQuery {
+    let mut case = Case::constant(1, 20, vec![ranks.iter().map(|rank| rank - 1).collect()]);
+    case.items = (0..20_u8).map(|item| -f32::from(item)).collect();
+    case.evaluate(options(cut, 1)).queries[0]
+}
+
+/// Text to audio, one relevant clip: AP@10 is 1/rank within the first ten, else 0.
+#[test]
+fn one_relevant_item_at_every_rank() {
+    for rank in 1..=20 {
+        let got = relevant_at(&[rank], 10);
+        let within = f64::from(u8::from(rank <= 10));
+        assert_eq!(got.average_precision, within / f64::from(rank));
+        assert_eq!(got.recall, [1, 5, 10].map(|k| f64::from(u8::from(rank <= k))));
+        assert_eq!(got.reciprocal_rank, 1.0 / f64::from(rank));
+    }
+}
+
+/// Audio to text, five relevant captions: the sum of the precisions at those within the cut, over five; and R@1 is
+/// at most 0.2.
+#[test]
+fn five_relevant_items_by_hand() {
+    let best = relevant_at(&[1, 2, 3, 4, 5], 10);
+    assert_eq!((best.average_precision, best.recall), (1.0, [0.2, 1.0, 1.0]));
+    let got = relevant_at(&[2, 3, 9, 12, 16], 10);
+    assert_eq!(got.average_precision, (1.0 / 2.0 + 2.0 / 3.0 + 3.0 / 9.0) / 5.0);
+    assert_eq!(got.recall, [0.0, 2.0 / 5.0, 3.0 / 5.0]);
+    assert_eq!((got.hit, got.first_rank), ([false, true, true], 2));
+    // With the cut at 16 all five count.
+    let got = relevant_at(&[2, 3, 9, 12, 16], 16);
+    assert_eq!(
+        got.average_precision,
+        (1.0 / 2.0 + 2.0 / 3.0 + 3.0 / 9.0 + 4.0 / 12.0 + 5.0 / 16.0) / 5.0
+    );
+    assert_eq!(
+        got.recall,
+        [0.0, 2.0 / 5.0, 3.0 / 5.0],
+        "which have cuts of their own"
+    );
+}
+
+/// Seventeen relevant items cannot all stand within a cut of 16: the division is still by all of them.
+#[test]
+fn a_cut_shorter_than_the_relevant_items_divides_by_all() {
+    let ranks: Vec<_> = (1..=17).collect();
+    assert_eq!(relevant_at(&ranks, 16).average_precision, 16.0 / 17.0);
+    assert_eq!(relevant_at(&ranks, 17).average_precision, 1.0);
 }
 
 /// Calls `visit` with every order of the numbers below `n`.
@@ -567,4 +791,55 @@ fn progress_is_told_and_the_caller_can_stop() {
         evaluate(queries, items, &case.relevant(), options(10, 1), &stop),
         Err(Error::Cancelled { done: 1, total: 3 })
     );
+}
+
+/// Queries evaluated one by one, each against the same items, are one evaluation.
+#[test]
+fn reports_are_joined_query_by_query() {
+    let relevant: Vec<Vec<u32>> = (0..30).map(|query| (0..=query % 4).collect()).collect();
+    let case = Case::new(30, 25, 6, relevant.clone());
+    let (queries, items) = case.sets();
+    let whole = evaluate(queries, items, &case.relevant(), options(10, 1), &unwatched).unwrap();
+    let dim = queries.vectors().dim();
+    let alone = |query: usize| {
+        let row = Vectors::new(&queries.vectors().as_slice()[query * dim..][..dim], dim).unwrap();
+        let key = &queries.keys()[query..=query];
+        let relevant = Relevant::new([relevant[query].clone()], 25).unwrap();
+        evaluate(
+            Keyed::new(row, key).unwrap(),
+            items,
+            &relevant,
+            options(10, 1),
+            &unwatched,
+        )
+        .unwrap()
+    };
+    let joined = Report::joined((0..30).map(alone)).unwrap();
+    assert_eq!(
+        (&joined.queries, joined.mean, joined.median_rank),
+        (&whole.queries, whole.mean, whole.median_rank)
+    );
+    assert!((joined.chance.average_precision - whole.chance.average_precision).abs() < 1e-12);
+    assert!((joined.chance.recall[2] - whole.chance.recall[2]).abs() < 1e-12);
+    assert_eq!(Report::joined([]), Err(Error::NoQueries));
+    let other = Report {
+        cut: 16,
+        ..whole.clone()
+    };
+    assert_eq!(
+        Report::joined([whole, other]),
+        Err(Error::CutsMismatch {
+            first: 10,
+            second: 16
+        })
+    );
+    let graded = |cut, queries: Vec<f64>, chance| GradedReport {
+        cut,
+        mean: mean(queries.iter().copied()),
+        queries,
+        chance,
+    };
+    let both = GradedReport::joined([graded(10, vec![1.0], 0.5), graded(10, vec![0.0, 0.5], 0.2)]).unwrap();
+    assert_eq!((both.mean, both.queries), (0.5, vec![1.0, 0.0, 0.5]));
+    assert!((both.chance - 0.3).abs() < 1e-12);
 }

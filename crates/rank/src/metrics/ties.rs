@@ -1,16 +1,46 @@
-//! The order of items for one query: by score, and where scores are equal by a hash of both ids.
+//! The order of items for one query: by score, and where scores are equal by [`Ties`].
 //!
-//! In: the scores of one query and the items whose rank is wanted. Out: their exact ranks, without sorting the
-//! rest: an item's rank is one more than the number of items ahead of it.
+//! In: the scores of one query, and the items whose rank is wanted or the number of best items. Out: exact
+//! ranks, without sorting the rest (an item's rank is one more than the number of items ahead of it), or the
+//! best items in order.
 //!
 //! The hash is SplitMix64's mixing function (Steele, Lea and Flood 2014). For a given query it maps different
 //! keys to different numbers, so that with distinct keys no tie remains, and no position in a list matters.
 
+use std::cmp::Ordering;
+
 use crate::exact::at_least;
 
+/// How items with equal scores are ordered. Keys are all different, so no tie remains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ties {
+    /// By a hash of the query's key, the item's key and a seed. Every order of tied items is equally likely
+    /// over seeds, so that nothing is gained or lost by a tie.
+    Hashed {
+        /// 0 gives the order that every report has by default.
+        seed: u64,
+    },
+    /// The item with the higher key stands first. Where keys number the ids in the order of their bytes, this
+    /// is trec_eval's order: score descending, then id descending. It favours the same items in every query.
+    Keys,
+}
+
+impl Default for Ties {
+    fn default() -> Self {
+        Self::Hashed { seed: 0 }
+    }
+}
+
+/// What SplitMix64 adds to its state with every step.
+pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// One step of SplitMix64: a bijection that leaves no trace of the order of its inputs.
-fn mix(number: u64) -> u64 {
-    let z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+pub(crate) fn mix(number: u64) -> u64 {
+    finish(number.wrapping_add(STEP))
+}
+
+/// SplitMix64's output function, a bijection that maps 0 to 0.
+fn finish(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -34,54 +64,91 @@ pub fn id_key(id: &str) -> u64 {
     key
 }
 
+/// Keys that rise with the order of the names' bytes, for [`Ties::Keys`]: the name that is last in the alphabet
+/// stands first, as in trec_eval.
+pub fn name_keys<T: AsRef<str>>(names: &[T]) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_unstable_by(|&a, &b| names[a].as_ref().cmp(names[b].as_ref()));
+    let mut keys = vec![0; names.len()];
+    for (key, place) in (0..).zip(order) {
+        keys[place] = key;
+    }
+    keys
+}
+
 /// The scores of one query with all items.
-pub(super) struct Contest<'a> {
+pub(crate) struct Contest<'a> {
     scores: &'a [f32],
-    /// The query's key, mixed once, so that query and item do not play the same part in the hash.
-    query: u64,
+    ties: QueryTies,
     /// As many as scores, all different.
     item_keys: &'a [u64],
 }
 
-/// A wanted item.
+/// [`Ties`] for one query.
+#[derive(Debug, Clone, Copy)]
+enum QueryTies {
+    /// The query's key and the seed, mixed once, so that query and item do not play the same part in the hash.
+    Hashed(u64),
+    Keys,
+}
+
+/// An item with what decides where it stands.
 #[derive(Debug, Clone, Copy)]
 struct Standing {
     score: f32,
     tie: u64,
-    /// Position in the list of wanted items.
+    /// Position in the list of wanted items, or the item itself.
     position: usize,
+}
+
+impl Standing {
+    /// Best first.
+    fn order(&self, other: &Self) -> Ordering {
+        // Scores are never NaN. `total_cmp` would part 0.0 from -0.0, which are one score.
+        let by_score = other.score.partial_cmp(&self.score);
+        by_score.unwrap_or(Ordering::Equal).then(self.tie.cmp(&other.tie))
+    }
 }
 
 /// Where a wanted item stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(crate) struct Placed {
     /// From 1.
-    pub(super) rank: u32,
+    pub(crate) rank: u32,
     /// Position in the list of wanted items.
-    pub(super) position: usize,
+    pub(crate) position: usize,
 }
 
-/// What [`Contest::ranks`] works in, kept from query to query.
+/// What [`Contest::ranks`] and [`Contest::best`] work in, kept from query to query.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     standings: Vec<Standing>,
     ahead: Vec<u32>,
     placed: Vec<Placed>,
 }
 
 impl<'a> Contest<'a> {
-    pub(super) fn new(scores: &'a [f32], query_key: u64, item_keys: &'a [u64]) -> Self {
+    pub(crate) fn new(scores: &'a [f32], query_key: u64, item_keys: &'a [u64], ties: Ties) -> Self {
         debug_assert_eq!(scores.len(), item_keys.len());
         Self {
             scores,
-            query: mix(query_key),
+            ties: match ties {
+                // Seed 0 leaves the key as it is; others change it in all bits, so that the numbers of seeds
+                // and the numbers of queries cannot meet.
+                Ties::Hashed { seed } => QueryTies::Hashed(mix(query_key ^ finish(seed))),
+                Ties::Keys => QueryTies::Keys,
+            },
             item_keys,
         }
     }
 
     /// Of two items with equal scores, the one with the lower number stands first.
     fn tie(&self, item: usize) -> u64 {
-        mix(self.query ^ self.item_keys[item])
+        let key = self.item_keys[item];
+        match self.ties {
+            QueryTies::Hashed(query) => mix(query ^ key),
+            QueryTies::Keys => !key,
+        }
     }
 
     /// The ranks of the wanted items, best first. The items must be below the number of scores and all
@@ -90,7 +157,7 @@ impl<'a> Contest<'a> {
         clippy::float_cmp,
         reason = "a tie is equality; a margin would not be transitive"
     )]
-    pub(super) fn ranks<'s>(
+    pub(crate) fn ranks<'s>(
         &self,
         wanted: impl Iterator<Item = u32>,
         scratch: &'s mut Scratch,
@@ -106,13 +173,7 @@ impl<'a> Contest<'a> {
             tie: self.tie(item as usize),
             position,
         }));
-        standings.sort_unstable_by(|a, b| {
-            // Scores are never NaN. `total_cmp` would part 0.0 from -0.0, which are one score.
-            let by_score = b.score.partial_cmp(&a.score);
-            by_score
-                .unwrap_or(std::cmp::Ordering::Equal)
-                .then(a.tie.cmp(&b.tie))
-        });
+        standings.sort_unstable_by(Standing::order);
         // ahead[i] counts the items that stand behind exactly i of the wanted ones: they are ahead of all
         // others. A wanted item counts as behind itself.
         ahead.clear();
@@ -137,6 +198,41 @@ impl<'a> Contest<'a> {
             });
         }
         placed
+    }
+
+    /// The `k` best items (at least 1) with their scores, best first; all of them where there are fewer.
+    ///
+    /// Candidates are gathered in a reservoir, which is cut to the best `k` when it is half full. Few scores are
+    /// candidates after that, so most are only compared with the floor, many at a time.
+    pub(crate) fn best<'s>(
+        &self,
+        k: usize,
+        scratch: &'s mut Scratch,
+    ) -> impl Iterator<Item = (u32, f32)> + use<'s> {
+        let candidates = &mut scratch.standings;
+        candidates.clear();
+        let window = k.saturating_mul(2).max(512);
+        let mut floor = f32::NEG_INFINITY;
+        for (number, scores) in self.scores.chunks(window).enumerate() {
+            at_least(scores, floor, |offset, score| {
+                let item = number * window + offset;
+                candidates.push(Standing {
+                    score,
+                    tie: self.tie(item),
+                    position: item,
+                });
+            });
+            if candidates.len() >= window {
+                let (_, worst, _) = candidates.select_nth_unstable_by(k - 1, Standing::order);
+                floor = worst.score;
+                candidates.truncate(k);
+            }
+        }
+        candidates.sort_unstable_by(Standing::order);
+        candidates.truncate(k);
+        candidates
+            .iter()
+            .map(|standing| (standing.position as u32, standing.score))
     }
 }
 
@@ -167,7 +263,7 @@ mod tests {
     #[test]
     fn ranks_count_the_items_ahead() {
         let scores = [0.1, 0.9, 0.5, 0.7, 0.3];
-        let contest = Contest::new(&scores, 7, &[1, 2, 3, 4, 5]);
+        let contest = Contest::new(&scores, 7, &[1, 2, 3, 4, 5], Ties::default());
         let mut scratch = Scratch::default();
         let placed = contest.ranks([4, 3].into_iter(), &mut scratch);
         assert_eq!(
@@ -184,8 +280,8 @@ mod tests {
         let zeros = [0.0; 40];
         let (mut first, mut second) = (Scratch::default(), Scratch::default());
         assert_eq!(
-            Contest::new(&mixed, 1, &keys).ranks(0..40, &mut first),
-            Contest::new(&zeros, 1, &keys).ranks(0..40, &mut second)
+            Contest::new(&mixed, 1, &keys, Ties::default()).ranks(0..40, &mut first),
+            Contest::new(&zeros, 1, &keys, Ties::default()).ranks(0..40, &mut second)
         );
     }
 }

@@ -1,8 +1,10 @@
-//! Whether two methods differ over the same queries: the paired t-test.
+//! Whether two methods differ over the same queries.
 //!
-//! In: one number for each query and method, such as AP@10. Out: the mean difference with its 95 % interval,
-//! t, the two-sided p and the effect size. Refused: series of different lengths, fewer than two values, and
-//! values that are not finite.
+//! In: one number for each query and method, such as AP@10, and where queries are not independent (five captions
+//! of one clip) the cluster that each belongs to. Out: [`paired_t_test`] and [`clustered_t_test`] give the mean
+//! difference with its 95 % interval, t, the two-sided p and the effect size; [`permutation_test`] a two-sided p
+//! without an assumption on the distribution; [`holm()`] corrects several p. Refused: series of different
+//! lengths, fewer than two values or clusters, values that are not finite, and p outside [0, 1].
 //!
 //! With differences d of mean m and sample deviation s over n pairs, t = m / (s / sqrt(n)) has n - 1 degrees
 //! of freedom. p is the regularised incomplete beta function I_x(v/2, 1/2) at x = v / (v + t^2), computed as
@@ -10,11 +12,18 @@
 //! p is below 1e-10 up to fifty thousand pairs and near 1e-9 with a million: what is lost is the last bits of
 //! logarithms of gamma functions that nearly cancel.
 
+mod clustered;
+mod holm;
+mod permutation;
+
+pub use clustered::clustered_t_test;
+pub use holm::holm;
+pub use permutation::{PermutationTest, permutation_test};
 use statrs::function::beta::checked_beta_reg;
 
 use crate::Error;
 
-/// The result of [`paired_t_test`].
+/// The result of [`paired_t_test`] and [`clustered_t_test`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedTest {
     /// Number of pairs.
@@ -25,7 +34,7 @@ pub struct PairedTest {
     pub standard_error: f64,
     /// Mean difference in standard errors.
     pub t: f64,
-    /// n - 1.
+    /// n - 1; with clusters, one less than their number.
     pub degrees_of_freedom: usize,
     /// Two-sided.
     pub p: f64,
@@ -53,6 +62,34 @@ pub struct PairedTest {
 /// [`Error::PairsMismatch`], [`Error::TooFewValues`], and [`Error::PairNotFinite`] for the first pair with NaN,
 /// an infinity or a difference beyond the range of `f64`.
 pub fn paired_t_test(a: &[f64], b: &[f64]) -> Result<PairedTest, Error> {
+    let differences = differences(a, b)?;
+    let (mean, deviation) = mean_and_deviation(&differences)?;
+    let n = differences.len();
+    let root = (n as f64).sqrt();
+    let freedom = n - 1;
+    Ok(student(n, mean, deviation, deviation / root, freedom))
+}
+
+/// What follows from a mean with its standard error.
+fn student(n: usize, mean: f64, deviation: f64, standard_error: f64, freedom: usize) -> PairedTest {
+    // A mean of 0 is no evidence, even where nothing varies. A mean without error is certain.
+    let ratio = |error: f64| if mean == 0.0 { 0.0 } else { mean / error };
+    let t = ratio(standard_error);
+    let margin = critical_95(freedom as f64) * standard_error;
+    PairedTest {
+        n,
+        mean_difference: mean,
+        standard_error,
+        t,
+        degrees_of_freedom: freedom,
+        p: two_sided(t, freedom as f64),
+        interval_95: (mean - margin, mean + margin),
+        effect_size: ratio(deviation),
+    }
+}
+
+/// First minus second, pair by pair.
+fn differences(a: &[f64], b: &[f64]) -> Result<Vec<f64>, Error> {
     if a.len() != b.len() {
         return Err(Error::PairsMismatch {
             first: a.len(),
@@ -60,31 +97,35 @@ pub fn paired_t_test(a: &[f64], b: &[f64]) -> Result<PairedTest, Error> {
         });
     }
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
-    if let Some(position) = differences.iter().position(|value| !value.is_finite()) {
-        return Err(Error::PairNotFinite {
+    match differences.iter().position(|value| !value.is_finite()) {
+        Some(position) => Err(Error::PairNotFinite {
             position,
             first: a[position],
             second: b[position],
+        }),
+        None => Ok(differences),
+    }
+}
+
+/// The sum of the values of each cluster, in the order of cluster numbers. There must be at least 2 clusters.
+fn cluster_sums(values: impl ExactSizeIterator<Item = f64>, clusters: &[u32]) -> Result<Vec<f64>, Error> {
+    if clusters.len() != values.len() {
+        return Err(Error::ClustersMismatch {
+            expected: values.len(),
+            got: clusters.len(),
         });
     }
-    let (mean, deviation) = mean_and_deviation(&differences)?;
-    let n = differences.len();
-    let root = (n as f64).sqrt();
-    let standard_error = deviation / root;
-    let effect_size = if mean == 0.0 { 0.0 } else { mean / deviation };
-    let t = effect_size * root;
-    let freedom = (n - 1) as f64;
-    let margin = critical_95(freedom) * standard_error;
-    Ok(PairedTest {
-        n,
-        mean_difference: mean,
-        standard_error,
-        t,
-        degrees_of_freedom: n - 1,
-        p: two_sided(t, freedom),
-        interval_95: (mean - margin, mean + margin),
-        effect_size,
-    })
+    let mut sorted: Vec<_> = clusters.iter().copied().zip(values).collect();
+    // Stable, so that each sum is taken in the order given.
+    sorted.sort_by_key(|&(cluster, _)| cluster);
+    let sums: Vec<_> = sorted
+        .chunk_by(|a, b| a.0 == b.0)
+        .map(|cluster| sum(cluster.iter().map(|&(_, value)| value)))
+        .collect();
+    if sums.len() < 2 {
+        return Err(Error::TooFewClusters { got: sums.len() });
+    }
+    Ok(sums)
 }
 
 /// Mean and sample standard deviation (divisor n - 1), as of the five runs of a method.
@@ -111,14 +152,20 @@ pub fn mean_and_deviation(values: &[f64]) -> Result<(f64, f64), Error> {
     }) {
         return Ok((values[0], 0.0));
     }
-    let largest = values
-        .iter()
-        .fold(0.0_f64, |largest, value| largest.max(value.abs()));
-    let scale = power_of_two(largest);
+    let scale = scale_of(values);
     let scaled = || values.iter().map(|value| value / scale);
     let mean = sum(scaled()) / n;
     let squares = sum(scaled().map(|value| (value - mean) * (value - mean)));
     Ok((mean * scale, (squares / (n - 1.0)).sqrt() * scale))
+}
+
+/// A power of two near the largest value.
+fn scale_of(values: &[f64]) -> f64 {
+    power_of_two(
+        values
+            .iter()
+            .fold(0.0_f64, |largest, value| largest.max(value.abs())),
+    )
 }
 
 /// The power of two at or below a positive number. Dividing by it is exact and keeps squares in range.
