@@ -102,6 +102,12 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// Another process trains in the folder.
+    #[error("another hark is at work in {}", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// There is no training to go on with.
     #[error("{} holds no training to resume", path.display())]
     NoRun {

@@ -62,6 +62,38 @@ impl Name {
     ];
 }
 
+impl Name {
+    /// As tables have it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Infonce => "InfoNCE",
+            Self::InfonceAudio => "InfoNCE audio",
+            Self::InfonceText => "InfoNCE text",
+            Self::ListnetAudio => "ListNet audio",
+            Self::ListnetText => "ListNet text",
+            Self::ListnetBoth => "ListNet audio+text",
+            Self::Smooth => "smoothing",
+        }
+    }
+
+    /// Whether its targets are graded relevances.
+    pub fn is_graded(self) -> bool {
+        matches!(self, Self::ListnetAudio | Self::ListnetText | Self::ListnetBoth)
+    }
+}
+
+impl std::str::FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.into_iter().find(|name| name.to_string() == text);
+        named.ok_or_else(|| {
+            let all = Self::ALL.map(|name| name.to_string()).join(", ");
+            format!("no objective is called {text:?}; there are {all}")
+        })
+    }
+}
+
 impl std::fmt::Display for Name {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

@@ -49,10 +49,41 @@ pub struct Recipe {
     /// How it is learned.
     #[serde(default)]
     pub training: Training,
+    /// What `hark reproduce` repeats it with. A single training takes no notice of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<Study>,
 }
 
 fn one() -> u64 {
     1
+}
+
+/// A recipe repeated: methods by seeds, on several corpora where these are made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Study {
+    /// The objectives, in the order of tables.
+    pub methods: Vec<Name>,
+    /// Trainings of each, with the seeds 1, 2 and so on.
+    pub seeds: u64,
+    /// Soundscapes of so many seeds: 1, 2 and so on. Real data sets are one corpus.
+    pub corpora: u64,
+}
+
+impl Default for Study {
+    /// The paper's four methods and five seeds.
+    fn default() -> Self {
+        Self {
+            methods: vec![
+                Name::Infonce,
+                Name::ListnetAudio,
+                Name::ListnetText,
+                Name::ListnetBoth,
+            ],
+            seeds: 5,
+            corpora: 1,
+        }
+    }
 }
 
 /// The data sets.
@@ -221,7 +252,8 @@ pub struct Training {
     pub clip_norm: Option<f64>,
     /// Batches whose gradients are averaged for one step.
     pub accumulate: u64,
-    /// A model or a run's model to start from, with a fresh optimizer and schedule.
+    /// A model or a run's model to start from, with a fresh optimizer and schedule. `{objective}` stands for the name of the
+    /// objective, so that each method goes on from its own pretraining.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_from: Option<String>,
     /// Parts that begin with random weights although the training starts from a model.
@@ -297,7 +329,7 @@ impl Recipe {
             what,
         };
         // Without changes the parser's own error shows the line.
-        let recipe = if set.is_empty() {
+        let mut recipe = if set.is_empty() {
             toml::from_str::<Self>(text).map_err(|e| fail(explain(&e)))?
         } else {
             let mut table: toml::Table = toml::from_str(text).map_err(|e| fail(explain(&e)))?;
@@ -306,6 +338,9 @@ impl Recipe {
             }
             table.try_into::<Self>().map_err(|e| fail(explain(&e)))?
         };
+        if let Some(model) = &mut recipe.training.init_from {
+            *model = model.replace("{objective}", &recipe.objective.name.to_string());
+        }
         recipe.check()?;
         Ok(recipe)
     }
@@ -329,6 +364,9 @@ impl Recipe {
         self.check_sides()?;
         self.data.check()?;
         self.training.check()?;
+        if let Some(study) = &self.study {
+            study.check()?;
+        }
         self.objective.check()
     }
 
@@ -417,6 +455,28 @@ fn check_seconds(option: &'static str, seconds: f64) -> Result<(), Error> {
     wrong(option, seconds, "above 0 and at most a day")
 }
 
+impl Study {
+    /// That there is something to repeat.
+    ///
+    /// # Errors
+    /// [`Error::Option`] with what is wrong and what is allowed.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.methods.is_empty() {
+            return wrong("study.methods", "an empty list", "at least one objective");
+        }
+        let repeated = |(nth, name): (usize, &Name)| self.methods[..nth].contains(name);
+        if let Some((_, name)) = self.methods.iter().enumerate().find(|&each| repeated(each)) {
+            return wrong("study.methods", format!("{name} twice"), "each objective once");
+        }
+        for (option, number) in [("study.seeds", self.seeds), ("study.corpora", self.corpora)] {
+            if number == 0 || number > 1000 {
+                return wrong(option, number, "from 1 to 1000");
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Data {
     fn check(&self) -> Result<(), Error> {
         check_seconds("data.longest-seconds", self.longest_seconds)?;
@@ -474,10 +534,7 @@ impl ObjectiveRecipe {
         if !(0.0..=1.0).contains(&self.binary_weight) {
             return wrong("objective.binary-weight", self.binary_weight, "from 0 to 1");
         }
-        let is_graded = matches!(
-            self.name,
-            Name::ListnetAudio | Name::ListnetText | Name::ListnetBoth
-        );
+        let is_graded = self.name.is_graded();
         if self.binary_weight > 0.0 && !is_graded {
             return wrong(
                 "objective.binary-weight",

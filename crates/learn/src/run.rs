@@ -127,6 +127,21 @@ impl Run {
         self.path(RECIPE).exists() || self.path(CHECKPOINT).exists()
     }
 
+    /// Keeps other processes out for as long as the file is open; a process that dies lets go of it.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] if another one trains here.
+    pub fn lock(&self) -> Result<std::fs::File, Error> {
+        let file = fs_err::File::create(self.path(".lock"))?.into_file();
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(std::fs::TryLockError::WouldBlock) => Err(Error::InUse {
+                path: self.folder.clone(),
+            }),
+            Err(std::fs::TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+
     /// Writes a file as a whole.
     ///
     /// # Errors
@@ -405,6 +420,16 @@ mod tests {
         let first = fs_err::read(run.path(CHECKPOINT)).unwrap();
         run.save(&got, &got_optimizer, &got_state).unwrap();
         assert!(fs_err::read(run.path(CHECKPOINT)).unwrap() == first);
+    }
+
+    #[test]
+    fn a_run_is_one_processs_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = Run::at(folder.path()).unwrap();
+        let held = run.lock().unwrap();
+        assert!(matches!(run.lock(), Err(Error::InUse { .. })));
+        drop(held);
+        run.lock().unwrap();
     }
 
     #[test]

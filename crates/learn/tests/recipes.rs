@@ -34,6 +34,7 @@ fn every_recipe_is_read_and_named_as_its_file() {
         "finetune-own",
         "pretrain",
         "soundscape-full",
+        "soundscape-large",
         "soundscape-quick",
     ];
     assert_eq!(names, expected);

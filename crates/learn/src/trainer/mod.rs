@@ -168,8 +168,11 @@ pub type Watch<'a> = &'a mut dyn FnMut(Told<'_>) -> ControlFlow<()>;
 /// # Errors
 /// If the recipe, the data or the run's folder cannot be used; if the loss is not finite; [`Error::Cancelled`] if `watch`
 /// asks to stop, after the state has been saved.
-pub fn train(setup: Setup<'_>, watch: Watch<'_>) -> Result<Outcome, Error> {
+pub fn train(mut setup: Setup<'_>, watch: Watch<'_>) -> Result<Outcome, Error> {
+    // A run is one training, whatever study it is part of.
+    setup.recipe.study = None;
     let run = Run::at(setup.run)?;
+    let _lock = run.lock()?;
     if setup.resume && !run.has_begun() {
         return Err(Error::NoRun {
             path: setup.run.to_owned(),
