@@ -53,6 +53,11 @@ impl Home {
         self.0.join("soundscapes")
     }
 
+    /// Vectors of splits that were evaluated before.
+    pub fn evaluations(&self) -> PathBuf {
+        self.0.join("evaluations")
+    }
+
     /// Caption vectors that were computed before.
     pub fn embeddings(&self) -> PathBuf {
         self.0.join("embeddings")

@@ -1,12 +1,14 @@
 //! hark finds sounds by words, and words for sounds. This is the program: `main` lists all that it does.
 
 mod commands;
+mod evaluation;
 mod home;
 mod models;
 mod npy;
 mod output;
 mod plot;
 mod progress;
+mod study;
 
 use std::io;
 use std::process::ExitCode;
@@ -35,6 +37,12 @@ enum Command {
     Data(commands::data::Command),
     /// Train a model as a recipe says
     Train(commands::train::Args),
+    /// How well a model, stored vectors or another system's results retrieve
+    Eval(commands::eval::Args),
+    /// Whether two methods differ: tests over queries, clips and seeds
+    Compare(commands::compare::Args),
+    /// Repeat a recipe with several methods and seeds: tables, tests, curves
+    Reproduce(commands::reproduce::Args),
     /// Models on this machine
     #[command(subcommand)]
     Models(commands::models::Command),
@@ -58,6 +66,9 @@ fn main() -> ExitCode {
         Command::Embed(args) => commands::embed::run(&args),
         Command::Data(command) => commands::data::run(command),
         Command::Train(args) => commands::train::run(&args),
+        Command::Eval(args) => commands::eval::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
+        Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Models(command) => commands::models::run(command),
         Command::Bench(command) => commands::bench::run(command),
     };

@@ -30,6 +30,11 @@ pub fn training(what: &str) -> ProgressBar {
     )
 }
 
+/// A bar for many pieces of work side by side, with a message that says how many are done.
+pub fn share(what: &str) -> ProgressBar {
+    bar("{prefix} {bar:30} {percent}%, {msg}, {eta} left", what)
+}
+
 /// A bar that counts bytes.
 pub fn bytes(what: &str) -> ProgressBar {
     bar(

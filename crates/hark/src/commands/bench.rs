@@ -1,7 +1,8 @@
 //! `hark bench`: our side of the speed figures. The scripts under `bench/` run the peer beside it.
 
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -18,7 +19,9 @@ use hark_encode::towers::roberta::RobertaConfig;
 use hark_encode::towers::{AudioConfig, MelBatch, TextConfig, TokenBatch};
 use hark_learn::optimizer::{self, AdamW, AdamWConfig};
 use hark_learn::recipe::ObjectiveRecipe;
+use hark_learn::report;
 use hark_learn::step::{self as learn_step, AudioInput, TextInput};
+use hark_rank::metrics::{self, Keyed, Options, Relevant};
 use hark_rank::{Vectors, exact};
 use serde_json::json;
 
@@ -80,6 +83,23 @@ pub enum Command {
         /// Clips computed together on a thread
         #[arg(long, default_value_t = 1)]
         batch: u32,
+        #[command(flatten)]
+        threads: ThreadArgs,
+    },
+    /// Seconds to rank and judge both directions: every caption against all clips, every clip against all captions
+    #[command(
+        after_help = "Example:\n  hark bench scoring --clips clips.npy --captions captions.npy --repeat 5"
+    )]
+    Scoring {
+        /// Vectors of clips of length 1, a NumPy matrix of 32-bit floats
+        #[arg(long, value_name = "FILE.npy")]
+        clips: PathBuf,
+        /// Vectors of captions, as many for each clip, in the order of the clips
+        #[arg(long, value_name = "FILE.npy")]
+        captions: PathBuf,
+        /// How often
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+        repeat: u32,
         #[command(flatten)]
         threads: ThreadArgs,
     },
@@ -167,6 +187,12 @@ pub fn run(command: Command) -> Result<()> {
             batch,
             threads,
         } => passt(clips, batch.max(1), threads.count().get()),
+        Command::Scoring {
+            clips,
+            captions,
+            repeat,
+            threads,
+        } => scoring(&clips, &captions, repeat, threads.count()),
         Command::Step {
             batch,
             steps,
@@ -205,6 +231,45 @@ fn mel(files: &[PathBuf], threads: usize) -> Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     output::print_json(&json!({
         "seconds": seconds, "files": files.len(), "audio_seconds": audio, "threads": threads,
+    }))
+}
+
+fn scoring(clips: &Path, captions: &Path, repeat: u32, threads: NonZeroUsize) -> Result<()> {
+    let (clips, captions) = (npy::read_matrix(clips)?, npy::read_matrix(captions)?);
+    let clips = Vectors::new(&clips.numbers, clips.columns)?;
+    let captions = Vectors::new(&captions.numbers, captions.columns)?;
+    if clips.rows() == 0 || !captions.rows().is_multiple_of(clips.rows()) {
+        bail!(
+            "{} captions are not as many for each of {} clips",
+            captions.rows(),
+            clips.rows()
+        );
+    }
+    let each = captions.rows() / clips.rows();
+    let keys = |rows: usize| -> Vec<u64> { (0..rows as u64).collect() };
+    let (clip_keys, caption_keys) = (keys(clips.rows()), keys(captions.rows()));
+    let clips = Keyed::new(clips, &clip_keys)?;
+    let captions = Keyed::new(captions, &caption_keys)?;
+    let owners = (0..captions.vectors().rows()).map(|caption| [(caption / each) as u32]);
+    let relevant = Relevant::new(owners, clips.vectors().rows())?;
+    let back = relevant.reversed()?;
+    let options = Options {
+        threads: Some(threads),
+        ..Options::default()
+    };
+    let watch = &hark_rank::unwatched;
+    let (mut seconds, mut found) = (Vec::new(), Vec::new());
+    for _ in 0..repeat {
+        let start = Instant::now();
+        let there = metrics::evaluate(captions, clips, &relevant, options, watch)?;
+        found = vec![there, metrics::evaluate(clips, captions, &back, options, watch)?];
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let means: Vec<_> = found.iter().map(|report| report::json(&report.mean)).collect();
+    output::print_json(&json!({
+        "seconds": seconds, "clips": clips.vectors().rows(), "captions": captions.vectors().rows(),
+        "dim": clips.vectors().dim(), "threads": threads, "peak_memory_bytes": peak_memory(),
+        "text_to_audio": means[0], "audio_to_text": means[1],
     }))
 }
 

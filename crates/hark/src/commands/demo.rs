@@ -8,18 +8,17 @@ use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use hark_corpus::soundscape::{Split, Truth};
 use hark_encode::model::TextEncoder;
-use hark_learn::evaluate::caption_keys;
 use hark_learn::objective::Name;
 use hark_learn::recipe::Recipe;
 use hark_learn::trainer::Judged;
 use hark_learn::{report, run};
-use hark_rank::Vectors;
-use hark_rank::metrics::{GradedReport, Keyed, Options, Report, evaluate_graded, id_key};
+use hark_rank::metrics::{GradedReport, Report};
 use hark_rank::significance::{PairedTest, paired_t_test};
 use serde_json::json;
 
 use super::inputs::ThreadArgs;
 use super::train::{Training, make_soundscapes};
+use crate::evaluation::truth::Truth as Scenes;
 use crate::home::Home;
 use crate::output;
 
@@ -125,7 +124,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
         methods.push(Method {
             name,
-            graded: graded(&judged, &truth)?,
+            graded: Scenes::of_scenes(&truth, &judged.data)?.graded(&judged.data, &judged.embedded)?,
             run,
             judged,
             took,
@@ -174,36 +173,6 @@ fn title(name: Name) -> &'static str {
 fn average_precisions(method: &Method) -> Vec<f64> {
     let queries = &method.judged.retrieval.text_to_audio.queries;
     queries.iter().map(|query| query.average_precision).collect()
-}
-
-/// nDCG@10, text to audio, against the relevances that the scenes have.
-fn graded(judged: &Judged, truth: &Truth) -> Result<GradedReport> {
-    let data = &judged.data;
-    anyhow::ensure!(
-        (truth.captions(), truth.clips()) == (data.pairs.len(), data.clips.len()),
-        "the truth is of {} captions and {} clips, the test split has {} and {}",
-        truth.captions(),
-        truth.clips(),
-        data.pairs.len(),
-        data.clips.len()
-    );
-    let clip_keys: Vec<u64> = data.clips.iter().map(|clip| id_key(&clip.id)).collect();
-    let caption_keys = caption_keys(data);
-    let dim = judged.embedded.dim;
-    let clips = Keyed::new(Vectors::new(&judged.embedded.clips, dim)?, &clip_keys)?;
-    let captions = Keyed::new(Vectors::new(&judged.embedded.captions, dim)?, &caption_keys)?;
-    let gains = |caption: usize, out: &mut Vec<(u32, f64)>| {
-        let relevant =
-            (0..truth.clips()).map(|clip| (clip as u32, f64::from(truth.relevance(caption, clip))));
-        out.extend(relevant.filter(|(_, gain)| *gain > 0.0));
-    };
-    Ok(evaluate_graded(
-        captions,
-        clips,
-        &gains,
-        Options::default(),
-        &hark_rank::unwatched,
-    )?)
 }
 
 fn table(methods: &[Method]) -> String {

@@ -1,10 +1,13 @@
 //! One module per command. A command's arguments are what the user typed; its `run` checks them before any work.
 
 pub mod bench;
+pub mod compare;
 pub mod data;
 pub mod demo;
 pub mod embed;
+pub mod eval;
 pub mod inputs;
 pub mod models;
 pub mod relevance;
+pub mod reproduce;
 pub mod train;

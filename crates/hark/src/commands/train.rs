@@ -115,18 +115,36 @@ pub struct Training<'a> {
 impl Training<'_> {
     /// Trains, with a progress line on a terminal.
     pub fn run(self, home: &Home) -> Result<Outcome> {
+        let mut line = Line::new(self.label);
+        let outcome = self.run_watched(home, &mut |told| line.show(told));
+        line.clear();
+        outcome
+    }
+
+    /// Trains and tells how it goes.
+    pub fn run_watched(
+        self,
+        home: &Home,
+        watch: &mut (dyn FnMut(&Told<'_>) -> ControlFlow<()> + Send),
+    ) -> Result<Outcome> {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(self.threads)
             .build()?;
-        pool.install(|| self.run_here(home))
+        pool.install(|| self.run_here(home, watch))
     }
 
-    fn run_here(self, home: &Home) -> Result<Outcome> {
+    fn run_here(
+        self,
+        home: &Home,
+        watch: &mut (dyn FnMut(&Told<'_>) -> ControlFlow<()> + Send),
+    ) -> Result<Outcome> {
         let find = |name: &str| {
             models::find(home, name).map_err(|error| Error::Model {
                 what: format!("{error:#}"),
             })
         };
+        // The sentence encoder tells of itself in the middle of what the training tells.
+        let watch = std::cell::RefCell::new(watch);
         let encoder_name = self.recipe.objective.sentence_encoder.clone();
         let mut encoder: Option<CaptionEncoder> = None;
         let threads = self.threads;
@@ -137,14 +155,13 @@ impl Training<'_> {
                 })?;
                 encoder = Some(CaptionEncoder::open(model, Some(&home.embeddings()), threads)?);
             }
-            let bar = progress::items("embedding captions");
+            let what = "captions";
             let embedded = match &mut encoder {
                 Some(encoder) => encoder.embed(captions, &mut |done, total| {
-                    progress::show(&bar, done as u64, total as u64)
+                    watch.borrow_mut()(&Told::Preparing { what, done, total })
                 }),
                 None => unreachable!("it was opened above"),
             };
-            bar.finish_and_clear();
             match embedded {
                 Ok(embedded) => Ok(embedded.vectors),
                 Err(hark_encode::Error::Cancelled) => Err(Error::Cancelled),
@@ -161,10 +178,7 @@ impl Training<'_> {
             embed: &mut embed,
             written_by: concat!("hark ", env!("CARGO_PKG_VERSION")),
         };
-        let mut line = Line::new(self.label);
-        let outcome = trainer::train(setup, &mut |told| line.show(&told));
-        line.clear();
-        Ok(outcome?)
+        Ok(trainer::train(setup, &mut |told| watch.borrow_mut()(&told))?)
     }
 }
 
@@ -199,7 +213,7 @@ impl Line {
         }
     }
 
-    fn show(&mut self, told: &Told<'_>) -> ControlFlow<()> {
+    pub fn show(&mut self, told: &Told<'_>) -> ControlFlow<()> {
         match told {
             Told::Preparing { what, done, total } => {
                 if self.preparing.as_ref().is_none_or(|(name, _)| name != what) {

@@ -11,7 +11,7 @@ use crate::place::{Place, model, rated_set, text};
 #[test]
 fn help_of_every_command_has_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 16] = [
+    let commands: [&[&str]; 23] = [
         &["relevance", "similarity"],
         &["relevance", "compute"],
         &["relevance", "fit"],
@@ -23,6 +23,13 @@ fn help_of_every_command_has_an_example() {
         &["models", "pull"],
         &["models", "info"],
         &["models", "import"],
+        &["demo"],
+        &["train"],
+        &["eval"],
+        &["compare"],
+        &["reproduce"],
+        &["bench", "scoring"],
+        &["bench", "step"],
         &["bench", "mel"],
         &["bench", "passt"],
         &["bench", "neighbours"],

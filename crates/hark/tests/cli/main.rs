@@ -3,6 +3,8 @@
 mod bad_input;
 mod commands;
 mod data;
+mod evaluate;
+mod paper;
 mod place;
 mod towers;
 mod train;

@@ -1,0 +1,367 @@
+//! What is evaluated: clips, captions and their vectors, from a model or from files.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use hark_corpus::{Check, Clip, Dataset, Pair, SetConfig};
+use hark_encode::model::{self, AudioEncoder, TextEncoder, Told};
+use hark_learn::evaluate::Embedded;
+use hark_learn::recipe::Recipe;
+use hark_learn::run;
+use sha2::{Digest, Sha256};
+
+use super::Args;
+use crate::commands::train::{soundscapes_folder, with_soundscapes};
+use crate::home::Home;
+use crate::models::{self, Model};
+use crate::{npy, output, progress};
+
+/// A split with its vectors.
+pub struct Collection {
+    /// What it is of.
+    pub title: String,
+    /// Where it lies; nowhere for vectors alone.
+    pub sets: Vec<SetConfig>,
+    pub data: Dataset,
+    pub embedded: Embedded,
+}
+
+impl Collection {
+    /// Embeds a split with a model, or takes the vectors of the last time.
+    pub fn of_model(args: &Args, home: &Home, name: &str) -> Result<Self> {
+        let Model::Towers(folder) = find(home, name)? else {
+            bail!("{name} is a sentence encoder: it has no audio tower to evaluate");
+        };
+        let threads = args.threads.count().get();
+        let sets = sets(args, home, &folder, threads)?;
+        let bar = progress::items("looking at recordings");
+        let loaded = Dataset::load_all(&sets, Check::Opens, threads, &mut |done, total| {
+            progress::show(&bar, done as u64, total as u64)
+        });
+        bar.finish_and_clear();
+        let mut data = loaded?;
+        if !args.allow_missing {
+            refuse_missing(&data)?;
+        }
+        let embedded = embed(args, home, &folder, &mut data)?;
+        Ok(Self {
+            title: format!("{name} on {}", data.name),
+            sets,
+            data,
+            embedded,
+        })
+    }
+
+    /// Vectors from files; captions and clips from a caption file, or as many captions for each clip.
+    pub fn of_vectors(args: &Args, clips: &Path, captions: &Path) -> Result<Self> {
+        let (clip_rows, caption_rows) = (npy::read_matrix(clips)?, npy::read_matrix(captions)?);
+        let rows = |matrix: &npy::Matrix| matrix.numbers.len() / matrix.columns.max(1);
+        let (clip_count, caption_count) = (rows(&clip_rows), rows(&caption_rows));
+        ensure!(
+            clip_rows.columns == caption_rows.columns,
+            "{} has vectors of {}, {} of {}: both must come from one model",
+            clips.display(),
+            clip_rows.columns,
+            captions.display(),
+            caption_rows.columns
+        );
+        let promised = args
+            .captions_per_clip
+            .map(|each| clip_count.saturating_mul(each.get()));
+        if let Some(promised) = promised.filter(|&promised| promised != caption_count) {
+            bail!(
+                "the vectors are of {clip_count} clips and {caption_count} captions; --captions-per-clip would make {promised} captions"
+            );
+        }
+        let data = match (&args.captions, args.captions_per_clip) {
+            (Some(file), _) => {
+                let set = args.columns.read(file)?;
+                Dataset {
+                    name: file.display().to_string(),
+                    clips: set.clips.into_iter().map(named).collect(),
+                    pairs: set
+                        .captions
+                        .into_iter()
+                        .map(|caption| pair(caption.clip, caption.text))
+                        .collect(),
+                    left_out: Vec::new(),
+                }
+            }
+            (None, Some(each)) => Dataset {
+                name: "vectors".into(),
+                clips: (0..clip_count).map(|nth| named(format!("clip-{nth}"))).collect(),
+                pairs: (0..clip_count * each.get())
+                    .map(|nth| pair(nth / each.get(), String::new()))
+                    .collect(),
+                left_out: Vec::new(),
+            },
+            (None, None) => {
+                bail!("--vectors needs --captions FILE or --captions-per-clip N: whose captions are these?")
+            }
+        };
+        ensure!(
+            (clip_count, caption_count) == (data.clips.len(), data.pairs.len()),
+            "the vectors are of {clip_count} clips and {caption_count} captions, {} has {} and {}",
+            data.name,
+            data.clips.len(),
+            data.pairs.len()
+        );
+        Ok(Self {
+            title: format!("{} and {}", clips.display(), captions.display()),
+            sets: Vec::new(),
+            data,
+            embedded: Embedded {
+                dim: clip_rows.columns,
+                clips: clip_rows.numbers,
+                captions: caption_rows.numbers,
+            },
+        })
+    }
+}
+
+fn named(id: String) -> Clip {
+    Clip {
+        id,
+        path: PathBuf::new(),
+        set: 0,
+    }
+}
+
+fn pair(clip: usize, caption: String) -> Pair {
+    Pair { clip, caption }
+}
+
+/// A model by name, or a run's best one.
+fn find(home: &Home, name: &str) -> Result<Model> {
+    let best = Path::new(name).join(run::BEST);
+    if hark_encode::model::is_model(&best) {
+        return Ok(Model::Towers(best));
+    }
+    models::open_any(home, name)
+}
+
+/// The sets that `--data` and `--split` name; without them, the test split of the model's own run.
+fn sets(args: &Args, home: &Home, model: &Path, threads: usize) -> Result<Vec<SetConfig>> {
+    let Some(data) = &args.data else {
+        let recipe = model
+            .parent()
+            .map(|run| run.join(run::RECIPE))
+            .filter(|path| path.is_file());
+        let recipe = recipe.context("give --data: which recordings and captions? (KIND:PATH or a recipe)")?;
+        return of_recipe(&recipe, args.split.as_deref(), home, threads);
+    };
+    if let Some((kind, path)) = data
+        .split_once(':')
+        .filter(|(kind, _)| kind.chars().all(char::is_alphanumeric))
+    {
+        let (root, split) = (PathBuf::from(path), args.split.clone());
+        return Ok(vec![match kind {
+            "clotho" => SetConfig::Clotho {
+                root,
+                split: split.unwrap_or_else(|| "evaluation".into()),
+            },
+            "audiocaps" => SetConfig::Audiocaps {
+                root,
+                split: split.unwrap_or_else(|| "test".into()),
+                audio: None,
+            },
+            "table" | "folder" if split.is_some() => bail!("--split is for clotho, audiocaps and recipes"),
+            "table" => SetConfig::Table {
+                file: root,
+                audio_folder: None,
+                path_column: None,
+                caption_columns: Vec::new(),
+            },
+            "folder" => SetConfig::Folder { root },
+            other => {
+                bail!("--data {other}:…: there are clotho, audiocaps, table and folder, or a recipe's file")
+            }
+        }]);
+    }
+    of_recipe(Path::new(data), args.split.as_deref(), home, threads)
+}
+
+/// The sets of one split of a recipe; soundscapes are made if need be.
+fn of_recipe(path: &Path, split: Option<&str>, home: &Home, threads: usize) -> Result<Vec<SetConfig>> {
+    let recipe = Recipe::read(path, &[])?;
+    let names_sets = |recipe: &Recipe| !recipe.data.test.is_empty();
+    let recipe = match &recipe.soundscapes {
+        // A run's own recipe has its soundscapes named already.
+        Some(config) if !names_sets(&recipe) => {
+            let folder = soundscapes_folder(config, &home.soundscapes())?;
+            with_soundscapes(recipe.clone(), &home.soundscapes(), threads)?.with_soundscapes_at(&folder)
+        }
+        _ => recipe,
+    };
+    let sets = match split.unwrap_or("test") {
+        "train" => recipe.data.train,
+        "validation" => recipe.data.validation,
+        "test" => recipe.data.test,
+        other => bail!("--split {other}: a recipe has train, validation and test"),
+    };
+    ensure!(!sets.is_empty(), "{} has no such split", path.display());
+    Ok(sets)
+}
+
+/// Figures over fewer clips are not those of the split.
+fn refuse_missing(data: &Dataset) -> Result<()> {
+    let Some(first) = data.left_out.first() else {
+        return Ok(());
+    };
+    bail!(
+        "{} of {} recordings of {} cannot be used, the first being {} ({}): figures over fewer clips are not comparable. \
+         hark data check says more; --allow-missing evaluates what is there",
+        output::count(data.left_out.len()),
+        output::count(data.left_out.len() + data.clips.len()),
+        data.name,
+        output::plain(&first.id),
+        output::plain(&first.reason.to_string())
+    )
+}
+
+/// Vectors of a split, from the last time if nothing has changed since.
+fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<Embedded> {
+    let threads = args.threads.count().get();
+    let key = key(folder, data)?;
+    let place = |what: &str| home.evaluations().join(format!("{key}-{what}.npy"));
+    let (clip_file, caption_file) = (place("clips"), place("captions"));
+    if !args.no_cache && clip_file.exists() && caption_file.exists() {
+        let (clips, captions) = (npy::read_matrix(&clip_file)?, npy::read_matrix(&caption_file)?);
+        if clips.numbers.len() == clips.columns * data.clips.len()
+            && captions.numbers.len() == captions.columns * data.pairs.len()
+        {
+            return Ok(Embedded {
+                dim: clips.columns,
+                clips: clips.numbers,
+                captions: captions.numbers,
+            });
+        }
+    }
+    let text = TextEncoder::open(folder, threads)?;
+    let captions: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
+    let bar = progress::items("embedding captions");
+    let vectors = text.embed(&captions, &mut |done, total| {
+        progress::show(&bar, done as u64, total as u64)
+    });
+    bar.finish_and_clear();
+    let captions = vectors?.vectors;
+    let audio = AudioEncoder::open(folder, threads)?;
+    let dim = audio.dim();
+    let found = recordings(&audio, data)?;
+    let is_whole = found.iter().all(Option::is_some);
+    let mut embedded = Embedded {
+        clips: Vec::new(),
+        captions,
+        dim,
+    };
+    if !is_whole {
+        keep_found(args, data, &found, &mut embedded.captions, dim)?;
+    }
+    embedded.clips = found.into_iter().flatten().flatten().collect();
+    if is_whole && !args.no_cache {
+        // A cache that cannot be written costs time, not results.
+        let written = fs_err::create_dir_all(home.evaluations())
+            .map_err(Into::into)
+            .and_then(|()| {
+                let write = |path: &Path, numbers: &[f32]| {
+                    output::write_whole(path, |file| {
+                        npy::write(file, &[numbers.len() / dim, dim], numbers)
+                    })
+                };
+                write(&clip_file, &embedded.clips).and_then(|()| write(&caption_file, &embedded.captions))
+            });
+        if let Err(error) = written {
+            eprintln!("hark: warning: the vectors could not be kept for next time: {error:#}");
+        }
+    }
+    Ok(embedded)
+}
+
+/// A name that changes with the model and with anything about the split.
+fn key(folder: &Path, data: &Dataset) -> Result<String> {
+    let mut hash = Sha256::new();
+    hash.update(concat!("hark evaluation 1, ", env!("CARGO_PKG_VERSION"), "\0"));
+    // All of the weights: a training changes only some of them.
+    for name in [model::CARD, model::TOKENIZER, model::WEIGHTS] {
+        let path = folder.join(name);
+        if path.is_file() {
+            let mut file = fs_err::File::open(path)?;
+            std::io::copy(&mut file, &mut hash)?;
+        }
+        hash.update([0]);
+    }
+    for clip in &data.clips {
+        let file = fs_err::metadata(&clip.path)?;
+        hash.update(clip.path.as_os_str().as_encoded_bytes());
+        hash.update(format!("\0{} {:?}\0", file.len(), file.modified().ok()));
+    }
+    for pair in &data.pairs {
+        hash.update(format!("{}\0{}\0", pair.clip, pair.caption));
+    }
+    Ok(models::hex(&hash.finalize()[..16]))
+}
+
+/// Vectors of recordings, in their order; of one that cannot be read, none.
+fn recordings(audio: &AudioEncoder, data: &Dataset) -> Result<Vec<Option<Vec<f32>>>> {
+    let paths: Vec<PathBuf> = data.clips.iter().map(|clip| clip.path.clone()).collect();
+    let mut vectors = vec![None; paths.len()];
+    let bar = progress::recordings("embedding");
+    let began = std::time::Instant::now();
+    let (mut heard, mut done) = (0.0, 0);
+    let outcome = audio.embed_files(&paths, &mut |told| {
+        match told {
+            Told::Segment { seconds } => {
+                heard += seconds;
+                bar.set_message(format!("{:.0}", heard / began.elapsed().as_secs_f64().max(1e-3)));
+            }
+            Told::Recording { file, result } => {
+                done += 1;
+                match result {
+                    Ok(clip) => vectors[file] = Some(clip.vector),
+                    Err(error) => bar.suspend(|| eprintln!("hark: {}: {error}", paths[file].display())),
+                }
+            }
+        }
+        progress::show(&bar, done, paths.len() as u64)
+    });
+    bar.finish_and_clear();
+    outcome?;
+    Ok(vectors)
+}
+
+/// Takes recordings that could not be read out of the split, with their captions.
+fn keep_found(
+    args: &Args,
+    data: &mut Dataset,
+    found: &[Option<Vec<f32>>],
+    captions: &mut Vec<f32>,
+    dim: usize,
+) -> Result<()> {
+    let gone = found.iter().filter(|vector| vector.is_none()).count();
+    if !args.allow_missing {
+        bail!(
+            "{} of {} recordings cannot be read: figures over fewer clips are not comparable; --allow-missing goes on without",
+            output::count(gone),
+            output::count(data.clips.len())
+        );
+    }
+    ensure!(gone < found.len(), "no recording could be read");
+    let mut place = Vec::with_capacity(found.len());
+    let mut clips = Vec::new();
+    for (clip, vector) in std::mem::take(&mut data.clips).into_iter().zip(found) {
+        place.push(vector.as_ref().map(|_| clips.len()));
+        if vector.is_some() {
+            clips.push(clip);
+        }
+    }
+    data.clips = clips;
+    let pairs = std::mem::take(&mut data.pairs);
+    let old = std::mem::take(captions);
+    for (pair, vector) in pairs.into_iter().zip(old.chunks_exact(dim)) {
+        if let Some(clip) = place[pair.clip] {
+            data.pairs.push(Pair { clip, ..pair });
+            captions.extend_from_slice(vector);
+        }
+    }
+    Ok(())
+}

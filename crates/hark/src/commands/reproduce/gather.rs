@@ -1,0 +1,276 @@
+//! Finished trainings to one study: figures, curves, tests, and where everything came from.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use hark_corpus::SetConfig;
+use hark_learn::run;
+use sha2::{Digest, Sha256};
+
+use super::plan::{Job, Plan};
+use super::work::RunResult;
+use crate::evaluation::scores::{Direction, Metric, Scores};
+use crate::evaluation::versus;
+use crate::study::results::{
+    Comparison, Figures, Method, Point, Published, PublishedData, RunFigures, Study,
+};
+use crate::{models, output};
+
+/// Everything that the reports show.
+pub fn study(plan: &Plan, baseline: usize) -> Result<Study> {
+    let mut runs: Vec<Vec<(&Job, RunResult)>> = vec![Vec::new(); plan.variants.len()];
+    for job in &plan.jobs {
+        let result = RunResult::read(&job.folder)?;
+        let result = result.with_context(|| format!("{} has no result", job.folder.display()))?;
+        runs[job.variant].push((job, result));
+    }
+    for of_variant in &mut runs {
+        of_variant.sort_by_key(|(job, _)| (job.corpus, job.seed));
+    }
+    check_same(&runs)?;
+    let mut methods = Vec::new();
+    for (variant, of_variant) in plan.variants.iter().zip(&runs) {
+        let figures = of_variant.iter().map(|(job, result)| figures(job, result));
+        methods.push(Method {
+            name: variant.name.clone(),
+            title: variant.title.clone(),
+            runs: figures.collect::<Result<_>>()?,
+        });
+    }
+    let first = runs.first().filter(|runs| !runs.is_empty());
+    let chance = chance(first.context("a study without runs")?);
+    let (published, remarks) = published(plan, &runs);
+    Ok(Study {
+        name: plan.base.name.clone(),
+        data: data_name(plan),
+        published,
+        one_direction: published.is_some_and(|published| published.pretrained),
+        methods,
+        chance,
+        remarks,
+        comparisons: comparisons(plan, &runs, baseline)?,
+        provenance: provenance(plan, &runs)?,
+        recipe: {
+            let mut recipe = plan.base.clone();
+            recipe.study = None;
+            recipe.to_toml()?
+        },
+    })
+}
+
+/// What chance reaches, over the corpora: sizes are the same, but not what is relevant.
+fn chance(runs: &[(&Job, RunResult)]) -> (Figures, Figures, Option<f64>) {
+    let mean = |value: &dyn Fn(&RunResult) -> f64| {
+        runs.iter().map(|(_, result)| value(result)).sum::<f64>() / runs.len() as f64
+    };
+    let figures = |of: fn(&RunResult) -> Figures| Figures {
+        map: mean(&|result| of(result).map),
+        recall: [0, 1, 2].map(|nth| mean(&|result| of(result).recall[nth])),
+    };
+    let graded = runs.iter().all(|(_, result)| result.chance_ndcg_10.is_some());
+    (
+        figures(|result| result.chance_text_to_audio.into()),
+        figures(|result| result.chance_audio_to_text.into()),
+        graded.then(|| mean(&|result| result.chance_ndcg_10.unwrap_or(f64::NAN))),
+    )
+}
+
+fn figures(job: &Job, result: &RunResult) -> Result<RunFigures> {
+    Ok(RunFigures {
+        corpus: job.corpus,
+        seed: job.seed,
+        best_epoch: result.best_epoch,
+        text_to_audio: result.text_to_audio.into(),
+        audio_to_text: result.audio_to_text.into(),
+        ndcg: result.ndcg_10,
+        ndcg_chance: result.chance_ndcg_10,
+        curve: curve(&job.folder.join(run::METRICS))?,
+    })
+}
+
+/// The epochs of a run's log.
+fn curve(path: &Path) -> Result<Vec<Point>> {
+    let mut points = Vec::new();
+    for line in fs_err::read_to_string(path)?.lines() {
+        let value: serde_json::Value =
+            serde_json::from_str(line).with_context(|| format!("{}: a line of the log", path.display()))?;
+        if value["kind"] != "epoch" {
+            continue;
+        }
+        let number = |value: &serde_json::Value| value.as_f64().unwrap_or(f64::NAN);
+        points.push(Point {
+            epoch: value["epoch"].as_u64().unwrap_or_default() + 1,
+            loss: number(&value["loss"]),
+            validation_loss: number(&value["validation_loss"]),
+            map: number(&value["text_to_audio"]["map_10"]),
+        });
+    }
+    Ok(points)
+}
+
+/// The tests between rows. Text to audio by mAP@10 and, where truth is graded, nDCG@10; audio to text by mAP@10.
+fn comparisons(plan: &Plan, runs: &[Vec<(&Job, RunResult)>], baseline: usize) -> Result<Vec<Comparison>> {
+    let mut comparisons = Vec::new();
+    let graded = runs.iter().flatten().all(|(_, result)| result.ndcg_10.is_some());
+    for direction in Direction::ALL {
+        let scores = runs.iter().map(|runs| {
+            let read = |(job, _): &(&Job, RunResult)| Scores::read(&job.folder.join(direction.file()));
+            runs.iter().map(read).collect::<Result<Vec<_>>>()
+        });
+        let scores = scores.collect::<Result<Vec<_>>>()?;
+        let mut metrics = vec![Metric::Ap];
+        if graded && direction == Direction::TextToAudio {
+            metrics.push(Metric::Ndcg);
+        }
+        for metric in metrics {
+            for (first, second) in plan.comparisons(baseline) {
+                let paired = versus::pair(&scores[first], &scores[second], metric)?;
+                comparisons.push(Comparison {
+                    first: plan.variants[first].title.clone(),
+                    second: plan.variants[second].title.clone(),
+                    direction: direction.title().into(),
+                    metric: paired.metric.clone(),
+                    tests: paired.tests()?,
+                });
+            }
+        }
+    }
+    versus::correct(&mut comparisons)?;
+    Ok(comparisons)
+}
+
+/// That all trainings of a corpus were on the same data, and all of a variant with the same models.
+fn check_same(runs: &[Vec<(&Job, RunResult)>]) -> Result<()> {
+    let mut data: Vec<(&Job, &RunResult)> = Vec::new();
+    for of_variant in runs {
+        for (job, result) in of_variant {
+            let same = |known: &&(&Job, &RunResult)| known.0.corpus == job.corpus;
+            let mut differs = None;
+            if let Some((other, known)) = data.iter().find(same) {
+                let is_same =
+                    known.training_data == result.training_data && known.test_data == result.test_data;
+                differs = (!is_same).then_some((*other, "data"));
+            } else {
+                data.push((*job, result));
+            }
+            let (first, known) = &of_variant[0];
+            let differs = differs.or_else(|| (known.models != result.models).then_some((*first, "models")));
+            if let Some((other, what)) = differs {
+                bail!(
+                    "{} and {} were not trained with the same {what}: recordings or models have changed between them; \
+                     remove the older one, and it is trained again",
+                    other.folder.display(),
+                    job.folder.display()
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The paper's figures for the data set, and what to know where the test split is not the paper's.
+fn published(plan: &Plan, runs: &[Vec<(&Job, RunResult)>]) -> (Option<Published>, Vec<String>) {
+    let [test] = plan.base.data.test.as_slice() else {
+        return (None, Vec::new());
+    };
+    let (data, root, expected) = match test {
+        SetConfig::Clotho { root, split } if split == "evaluation" => {
+            (PublishedData::Clotho, root, (1045, 5225))
+        }
+        SetConfig::Audiocaps { root, split, .. } if split == "test" => {
+            (PublishedData::AudioCaps, root, (940, 4700))
+        }
+        _ => return (None, Vec::new()),
+    };
+    // Soundscapes lie in Clotho's layout.
+    if root.join(SOUNDSCAPES).exists() {
+        return (None, Vec::new());
+    }
+    let mut remarks = Vec::new();
+    if let Some((_, result)) = runs.first().and_then(|runs| runs.first())
+        && (result.clips, result.captions) != expected
+    {
+        remarks.push(format!(
+            "The test split here has {} clips and {} captions, the paper's has {} and {}: figures are not comparable.",
+            output::count(result.clips),
+            output::count(result.captions),
+            output::count(expected.0),
+            output::count(expected.1)
+        ));
+    }
+    let published = Published {
+        data,
+        pretrained: plan.base.training.init_from.is_some(),
+    };
+    (Some(published), remarks)
+}
+
+/// The file by which a folder is known as soundscapes.
+const SOUNDSCAPES: &str = "soundscape.json";
+
+fn data_name(plan: &Plan) -> String {
+    match plan.base.data.test.as_slice() {
+        [] => plan.base.name.clone(),
+        [SetConfig::Clotho { split, .. }] if split == "evaluation" => "Clotho".into(),
+        [SetConfig::Audiocaps { split, .. }] if split == "test" => "AudioCaps".into(),
+        sets => sets.iter().map(SetConfig::name).collect::<Vec<_>>().join("+"),
+    }
+}
+
+/// Versions and hashes of program, data and weights.
+fn provenance(plan: &Plan, runs: &[Vec<(&Job, RunResult)>]) -> Result<Vec<(String, String)>> {
+    let mut known: Vec<(String, String)> = Vec::new();
+    let mut add = |what: String, value: String| {
+        if !known.iter().any(|(other, _)| *other == what) {
+            known.push((what, value));
+        }
+    };
+    let mut made_by: Vec<&str> = runs
+        .iter()
+        .flatten()
+        .map(|(_, result)| result.made_by.as_str())
+        .collect();
+    made_by.sort_unstable();
+    made_by.dedup();
+    add("trained by".into(), made_by.join(", "));
+    add(
+        "reported by".into(),
+        format!("hark {}", env!("CARGO_PKG_VERSION")),
+    );
+    let program = std::env::current_exe().context("the program's own file")?;
+    add(
+        "the reporting program, SHA-256".into(),
+        sha256(&fs_err::read(program)?),
+    );
+    add(
+        "built for".into(),
+        format!("{} {}", std::env::consts::ARCH, std::env::consts::OS),
+    );
+    let mut recipe = plan.base.clone();
+    recipe.study = None;
+    add("recipe, SHA-256".into(), sha256(recipe.to_toml()?.as_bytes()));
+    for (job, result) in runs.iter().flatten() {
+        let which = job
+            .corpus
+            .map_or_else(String::new, |corpus| format!(" of corpus {corpus}"));
+        add(
+            format!("training and validation captions{which}, SHA-256 (first half)"),
+            result.training_data.clone(),
+        );
+        add(format!("test captions{which}, SHA-256"), result.test_data.clone());
+        if result.left_out > 0 {
+            add(
+                format!("test recordings{which} left out"),
+                result.left_out.to_string(),
+            );
+        }
+        for (what, print) in &result.models {
+            add(format!("{what}, fingerprint"), print.clone());
+        }
+    }
+    Ok(known)
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    models::hex(&Sha256::digest(bytes))
+}
