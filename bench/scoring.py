@@ -35,12 +35,13 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
+
+from measure import run
 
 CUT = 10
 RECALLS = (1, 5, 10)
@@ -152,23 +153,6 @@ def numpy_side(arguments):
 
 
 # ---------------------------------------------------------------- all sides, measured in the same way
-
-def run(command):
-    """What a program printed, which is one JSON document, and its largest resident memory in bytes.
-
-    A process starts with the memory of the one that starts it, so numpy must not be loaded here.
-    """
-    with tempfile.TemporaryFile("w+") as printed:
-        process = subprocess.Popen([str(part) for part in command], stdout=printed)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            sys.exit(f"{command[0]} ended with {process.returncode}")
-        printed.seek(0)
-        text = printed.read()
-    # In KiB on Linux, in bytes on macOS.
-    return json.loads(text), usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
 
 def command_of(side, arguments, folder):
     count = ["--repeat", arguments.repeat, "--threads", arguments.threads]

@@ -28,12 +28,12 @@ import io
 import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
+
+from measure import run
 
 FRAMES = 1000
 TOKENS = 32
@@ -120,20 +120,6 @@ def torch_side(arguments):
 
 
 # ---------------------------------------------------------------- both sides, measured in the same way
-
-def run(command):
-    """What a program printed, which is one JSON document, and its largest resident memory in bytes."""
-    with tempfile.TemporaryFile("w+") as printed:
-        process = subprocess.Popen([str(part) for part in command], stdout=printed)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            sys.exit(f"{command[0]} ended with {process.returncode}")
-        printed.seek(0)
-        text = printed.read()
-    # In KiB on Linux, in bytes on macOS.
-    return json.loads(text), usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
 
 def command_of(side, arguments):
     count = ["--batch", arguments.batch, "--steps", arguments.steps + 1, "--threads", arguments.threads]

@@ -374,6 +374,8 @@ fn other_truths_are_read_from_files() {
     assert!((chance(&of_all) - 1.0 / 8.0).abs() < 1e-12);
     let of_judged = place.json(&["eval", "run", "--truth", &ratings, "--judged-only", "--json"]);
     assert!((chance(&of_judged) - 0.5).abs() < 1e-12);
+    let refused = place.fails(&["eval", "run", "--truth", &ratings, "--truth", &ratings]);
+    assert!(refused.contains("two --truth are called ratings"), "{refused}");
     let several = place.write(
         "several.csv",
         format!("query,clip\n{own}#1,{own}\n{own}#1,{other}\n"),

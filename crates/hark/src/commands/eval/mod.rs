@@ -27,7 +27,7 @@ const EXAMPLES: &str = "Examples:
   hark eval runs/clotho-listnet-audio-1 --data clotho:data/clotho --split evaluation -o results
   hark eval my-model --data audiocaps:data/audiocaps --json
   hark eval runs/soundscape-full-infonce-1 --truth scenes --truth computed
-  hark eval my-model --data clotho:data/clotho --truth ratings_evaluation.csv --judged-only
+  hark eval my-model --data clotho:data/clotho --split validation --truth clotho_ratings_validation.csv --judged-only
   hark eval my-model --data clotho:data/clotho --truth multiple.csv --at 16
   hark eval --vectors clips.npy captions.npy --captions clotho_captions_evaluation.csv
   hark eval --run system.trec --qrels truth.trec --ties trec
@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "run")]
     qrels: Option<PathBuf>,
     /// Which way the queries of --run go
-    #[arg(long, value_name = "WAY", default_value = "text-to-audio")]
+    #[arg(long, value_name = "WAY", default_value = "text-to-audio", requires = "run")]
     direction: Direction,
     /// With --run: how many items there are to choose from, for chance [default: those that either file names]
     #[arg(long, value_name = "N", requires = "run")]
@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(long, value_name = "SOURCE", conflicts_with = "run")]
     truth: Vec<Source>,
     /// With --truth: an item is relevant from this gain on; nDCG uses gains as they are
-    #[arg(long, value_name = "GAIN", default_value_t = 0.5, value_parser = gain)]
+    #[arg(long, value_name = "GAIN", default_value_t = 0.5, value_parser = gain, requires = "truth")]
     relevant_from: f64,
     /// With --truth: rank only the clips that were judged for a query
     #[arg(long, requires = "truth")]
@@ -88,7 +88,7 @@ pub struct Args {
     #[arg(long)]
     partial: bool,
     /// The sentence encoder of --truth computed [default: caption-static, built in]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "truth")]
     sentence_encoder: Option<String>,
     /// The k of mAP@k and nDCG@k
     #[arg(long, value_name = "K", default_value = "10")]
@@ -97,7 +97,7 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value = "hash")]
     ties: TieOrder,
     /// Evaluate what is there although recordings are missing
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["vectors", "run"])]
     allow_missing: bool,
     /// Do not look for vectors of earlier evaluations, and keep none
     #[arg(long)]
@@ -187,7 +187,16 @@ fn evaluation(args: &Args, home: &Home) -> Result<(Evaluation, Option<Collection
         of_pairs(there, retrieval.text_to_audio),
         of_pairs(back, retrieval.audio_to_text),
     ];
-    for source in &args.truth {
+    for (nth, source) in args.truth.iter().enumerate() {
+        if args.truth[..nth]
+            .iter()
+            .any(|other| other.name() == source.name())
+        {
+            bail!(
+                "two --truth are called {}: their scored queries would be one file",
+                source.name()
+            );
+        }
         let truth = truth(args, &collection, source)?;
         judgements.extend(judge(args, &collection, &truth, source)?);
     }
