@@ -374,6 +374,17 @@ fn other_truths_are_read_from_files() {
     assert!((chance(&of_all) - 1.0 / 8.0).abs() < 1e-12);
     let of_judged = place.json(&["eval", "run", "--truth", &ratings, "--judged-only", "--json"]);
     assert!((chance(&of_judged) - 0.5).abs() < 1e-12);
+    let refused = place.fails(&["eval", "run", "--truth", "scenes", "--judged-only"]);
+    assert!(refused.contains("--judged-only needs"), "{refused}");
+    // Each truth leaves its own scored queries, and figures by different ones are not compared.
+    place.ok(&[
+        "eval", "run", "--truth", &ratings, "--truth", "scenes", "-o", "judged",
+    ]);
+    assert!(place.path("judged/text-to-audio.ratings.csv").exists());
+    assert!(place.path("judged/audio-to-text.scenes.csv").exists());
+    let (pairs, scenes) = ("judged/text-to-audio.csv", "judged/text-to-audio.scenes.csv");
+    let refused = place.fails(&["compare", "--a", pairs, "--b", scenes]);
+    assert!(refused.contains("different truths"), "{refused}");
     let refused = place.fails(&["eval", "run", "--truth", &ratings, "--truth", &ratings]);
     assert!(refused.contains("two --truth are called ratings"), "{refused}");
     let several = place.write(
