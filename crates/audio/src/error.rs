@@ -86,6 +86,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Reading was stopped from outside before the file's end.
+    #[error("{}: stopped before its end", path.display())]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+    },
     /// A rate to resample from or to is outside 1 kHz to 768 kHz.
     #[error("cannot resample from {from} Hz to {to} Hz: both must lie within 1000 to 768000 Hz")]
     Resample {

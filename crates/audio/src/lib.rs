@@ -7,6 +7,9 @@
 //!
 //! A waveform at 32 kHz becomes a log-mel as PaSST's front end computes it ([`MelSpectrogram`]).
 //!
+//! For a library of recordings, one pass gives the outline of a waveform and a fingerprint by which the same recording is
+//! recognised in other formats ([`outline()`], [`Fingerprint`]).
+//!
 //! A file that is damaged after its beginning gives what can be read and says where it broke ([`Damage`]). A file
 //! that gives nothing is an [`Error`].
 
@@ -17,12 +20,15 @@ mod caf;
 mod chunks;
 mod decode;
 mod error;
+mod fingerprint;
 mod id3;
+mod ixml;
 pub mod mel;
 mod metadata;
 mod mp4;
 mod ogg;
 mod opus;
+mod outline;
 mod packets;
 mod pcm;
 mod peaks;
@@ -36,8 +42,10 @@ pub use decode::{
     Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MOST_CHANNELS, MOST_EMPTY_PACKETS, probe,
 };
 pub use error::Error;
+pub use fingerprint::{DELAY, Fingerprint, FingerprintError, LENGTHS, LIMIT, Listener, alike, distance};
 pub use mel::{LogMel, MelConfig, MelError, MelSpectrogram};
 pub use metadata::{Bext, LONGEST_IXML, LONGEST_TEXT, Metadata};
+pub use outline::{COLUMNS, Outline, outline};
 pub use packets::in_decoder;
 pub use peaks::Peaks;
 pub use resample::Resampler;

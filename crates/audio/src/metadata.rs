@@ -1,12 +1,16 @@
 //! The words that a file carries about itself.
 //!
 //! In: tags of any container as symphonia reads them, and the chunks `LIST INFO`, `bext` (EBU Tech 3285) and
-//! `iXML` of WAV files. Out: [`Metadata`], every text bounded, trimmed and free of zero bytes.
+//! `iXML` of WAV files. Out: [`Metadata`], every text bounded, trimmed and free of zero bytes; and from it, flat names with
+//! their texts ([`Metadata::fields`]) and the day of the recording ([`Metadata::day`]).
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use symphonia::core::meta::{MetadataRevision, RawValue, StandardTag, Tag};
 
 use crate::chunks::within;
+use crate::ixml;
 
 /// The longest text of one field: 64 KiB. Longer ones are cut; nobody writes a title as long.
 pub const LONGEST_TEXT: usize = 64 << 10;
@@ -48,6 +52,9 @@ pub struct Bext {
     pub time: String,
 }
 
+/// The year of the oldest recording of sound there is: a date before it is none.
+const FIRST_YEAR: u32 = 1857;
+
 /// The texts of a `bext` chunk, whose first 338 bytes hold fields of fixed sizes.
 const BEXT_TEXTS: [usize; 5] = [256, 32, 32, 10, 8];
 
@@ -72,6 +79,59 @@ impl Bext {
 }
 
 impl Metadata {
+    /// Everything that the file says of itself, by flat names: `title`, `artist`, `description`, `comment`, `date`; those of
+    /// the Broadcast WAV chunk as `bext.description`, `bext.originator`, `bext.originator_reference`, `bext.date` and
+    /// `bext.time`; and the leaves of the `iXML` document, as `ixml.scene`, `ixml.keywords` or
+    /// `ixml.location.location_name`. Names without a text are left out.
+    pub fn fields(&self) -> BTreeMap<String, String> {
+        let bext = self.bext.as_ref();
+        let own = [
+            ("title", self.title.as_ref()),
+            ("artist", self.artist.as_ref()),
+            ("description", self.description.as_ref()),
+            ("comment", self.comment.as_ref()),
+            ("date", self.date.as_ref()),
+            ("bext.description", bext.map(|bext| &bext.description)),
+            ("bext.originator", bext.map(|bext| &bext.originator)),
+            (
+                "bext.originator_reference",
+                bext.map(|bext| &bext.originator_reference),
+            ),
+            ("bext.date", bext.map(|bext| &bext.date)),
+            ("bext.time", bext.map(|bext| &bext.time)),
+        ];
+        let own = own.into_iter().filter_map(|(name, text)| {
+            Some((name.to_owned(), text.filter(|text| !text.is_empty())?.clone()))
+        });
+        let leaves = self.ixml.as_deref().map(ixml::leaves).unwrap_or_default();
+        own.chain(
+            leaves
+                .into_iter()
+                .map(|(name, text)| (format!("ixml.{name}"), text)),
+        )
+        .collect()
+    }
+
+    /// The day of the recording, as `2026-11-15`; `None` if the file does not say it.
+    ///
+    /// The first of `date`, `bext.date` and the date that `iXML` repeats from there which names a day wins. Understood are year, month
+    /// and day in this order, with one of `-`, `:`, `/`, `.`, `_` or a space between, or eight digits without; a time may
+    /// follow. Where none names a day, a month or a year alone stands for its first day: it is nearer to the truth than the
+    /// day on which the file was copied. Days that no calendar has, years before 1857, in which sound was first recorded, and
+    /// spellings that begin with the day or the month, which cannot be told apart, are passed over.
+    pub fn day(&self) -> Option<String> {
+        let repeated = self.ixml.as_deref().map(ixml::leaves).unwrap_or_default();
+        let dates = [
+            self.date.as_deref(),
+            self.bext.as_ref().map(|bext| bext.date.as_str()),
+            repeated.get("bext.bwf_origination_date").map(String::as_str),
+        ];
+        let dates: Vec<Date> = dates.into_iter().flatten().filter_map(Date::parse).collect();
+        let date = dates.iter().find(|date| date.day.is_some()).or(dates.first())?;
+        let (month, day) = (date.month.unwrap_or(1), date.day.unwrap_or(1));
+        Some(format!("{:04}-{month:02}-{day:02}", date.year))
+    }
+
     /// Takes the fields of a `LIST` chunk of the form `INFO`; other lists have none.
     pub(crate) fn take_list(&mut self, body: &[u8]) {
         let Some((b"INFO", items)) = body.split_first_chunk::<4>() else {
@@ -122,6 +182,75 @@ impl Metadata {
     }
 }
 
+/// A date that is possible, as far as it is known.
+struct Date {
+    year: u32,
+    month: Option<u32>,
+    day: Option<u32>,
+}
+
+impl Date {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (year, month, day) = match digits {
+            4 => Self::with_separators(text)?,
+            // A time of day may follow without anything between.
+            8 | 12 | 14 => (
+                number(text, 0..4)?,
+                Some(number(text, 4..6)?),
+                Some(number(text, 6..8)?),
+            ),
+            _ => return None,
+        };
+        let possible = year >= FIRST_YEAR
+            && month.is_none_or(|month| (1..=12).contains(&month))
+            && day.is_none_or(|day| (1..=days_of(year, month.unwrap_or(1))).contains(&day));
+        possible.then_some(Self { year, month, day })
+    }
+
+    /// Year, month and day of `2026-11-15`, of `2026-11` or of `2026`.
+    fn with_separators(text: &str) -> Option<(u32, Option<u32>, Option<u32>)> {
+        let year = number(text, 0..4)?;
+        let mut rest = text.get(4..)?.chars();
+        let Some(separator) = rest.next() else {
+            return Some((year, None, None));
+        };
+        if !"-:/._ ".contains(separator) {
+            return None;
+        }
+        let (month, after) = one_or_two_digits(rest.as_str())?;
+        let Some(day) = after.strip_prefix(separator) else {
+            return after.is_empty().then_some((year, Some(month), None));
+        };
+        let (day, after) = one_or_two_digits(day)?;
+        let ended = !after.starts_with(|c: char| c.is_ascii_digit());
+        ended.then_some((year, Some(month), Some(day)))
+    }
+}
+
+/// The number that is written at these bytes, all of which are digits.
+fn number(text: &str, range: std::ops::Range<usize>) -> Option<u32> {
+    text.get(range)?.parse().ok()
+}
+
+/// A number of one or two digits, and what follows it.
+fn one_or_two_digits(text: &str) -> Option<(u32, &str)> {
+    let digits = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
+    Some((number(text, 0..digits)?, text.get(digits..)?))
+}
+
+/// How many days a month has in the Gregorian calendar.
+fn days_of(year: u32, month: u32) -> u32 {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
 /// The value of a tag, if it is a text or a number.
 fn text_of(tag: &Tag) -> Option<String> {
     match &tag.raw.value {
@@ -168,6 +297,7 @@ pub(crate) fn clean(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn bext_needs_all_its_fixed_fields() {
@@ -205,5 +335,139 @@ mod tests {
         assert_eq!(metadata.title.as_deref(), Some("on"));
         metadata.take_list(b"adtlINAM\x02\0\0\0xx");
         assert_eq!(metadata.title.as_deref(), Some("on"));
+    }
+
+    #[test]
+    fn fields_have_flat_names_and_leave_out_what_is_empty() {
+        let metadata = Metadata {
+            title: Some("Rain".to_owned()),
+            date: Some("2026".to_owned()),
+            bext: Some(Bext {
+                description: "Heavy rain".to_owned(),
+                date: "2026-11-15".to_owned(),
+                ..Bext::default()
+            }),
+            ixml: Some("<BWFXML><SCENE>12</SCENE><USER><KEYWORDS>wet</KEYWORDS></USER></BWFXML>".to_owned()),
+            ..Metadata::default()
+        };
+        let fields = metadata.fields();
+        let found: Vec<_> = fields
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()))
+            .collect();
+        let expected = [
+            ("bext.date", "2026-11-15"),
+            ("bext.description", "Heavy rain"),
+            ("date", "2026"),
+            ("ixml.keywords", "wet"),
+            ("ixml.scene", "12"),
+            ("title", "Rain"),
+        ];
+        assert_eq!(found, expected);
+        // The year alone stands first, but the other names a day.
+        assert_eq!(metadata.day().as_deref(), Some("2026-11-15"));
+        assert!(Metadata::default().fields().is_empty());
+        assert_eq!(Metadata::default().day(), None);
+    }
+
+    fn day(date: &str) -> Option<String> {
+        Metadata {
+            date: Some(date.to_owned()),
+            ..Metadata::default()
+        }
+        .day()
+    }
+
+    #[test]
+    fn the_usual_spellings_of_a_day() {
+        for date in [
+            "2026-11-15",
+            "2026:11:15",
+            "2026/11/15",
+            "2026.11.15",
+            "2026_11_15",
+            "2026 11 15",
+            "20261115",
+            "20261115T070809",
+            "20261115070809",
+            "2026-11-15T07:08:09Z",
+            "2026-11-15T07:08:09.123+02:00",
+            " 2026-11-15 07:08:09 ",
+        ] {
+            assert_eq!(day(date).as_deref(), Some("2026-11-15"), "{date}");
+        }
+        assert_eq!(day("2026-1-5").as_deref(), Some("2026-01-05"));
+        assert_eq!(day("2026-11").as_deref(), Some("2026-11-01"));
+        assert_eq!(day("2026").as_deref(), Some("2026-01-01"));
+        assert_eq!(day("2024-02-29").as_deref(), Some("2024-02-29"));
+        assert_eq!(day("2000-02-29").as_deref(), Some("2000-02-29"));
+    }
+
+    #[test]
+    fn days_that_cannot_be() {
+        for date in [
+            "",
+            "0000-00-00",
+            "2026-00-10",
+            "2026-13-01",
+            "2026-11-31",
+            "2026-02-29",
+            "1900-02-29",
+            "2026-11-00",
+            "2026-11-155",
+            "2026-11:15",
+            "2026-11-",
+            "2026-",
+            "2026x",
+            "1856-12-31",
+            "15.11.2026",
+            "11/15/2026",
+            "202611",
+            "202611155",
+            "+026-11-15",
+            "2026-+1-15",
+            "\u{662}\u{660}\u{662}\u{666}",
+            "2026\u{2013}11\u{2013}15",
+            "last summer",
+        ] {
+            assert_eq!(day(date), None, "{date}");
+        }
+    }
+
+    #[test]
+    fn what_broadcast_and_ixml_say_stands_in() {
+        let mut metadata = Metadata {
+            date: Some("unknown".to_owned()),
+            ixml: Some(
+                "<BWFXML><BEXT><BWF_ORIGINATION_DATE>2020-03-04</BWF_ORIGINATION_DATE></BEXT></BWFXML>"
+                    .to_owned(),
+            ),
+            ..Metadata::default()
+        };
+        assert_eq!(metadata.day().as_deref(), Some("2020-03-04"));
+        metadata.bext = Some(Bext {
+            date: "2021:05:06".to_owned(),
+            ..Bext::default()
+        });
+        assert_eq!(metadata.day().as_deref(), Some("2021-05-06"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_a_whole_day_or_none(date in "\\PC*|[0-9]{0,9}[-:/. T]?[0-9]{0,3}[-:/. T]?[0-9]{0,3}.?") {
+            if let Some(day) = day(&date) {
+                prop_assert_eq!(day.len(), 10, "{}", date);
+                prop_assert_eq!(super::Date::parse(&day).and_then(|date| date.day).is_some(), true);
+            }
+        }
+
+        /// Every day of a calendar is read from each of the spellings.
+        #[test]
+        fn days_come_back(year in FIRST_YEAR..=9999, month in 1_u32..=12, day_of in 1_u32..=31) {
+            let possible = day_of <= days_of(year, month);
+            let expected = possible.then(|| format!("{year:04}-{month:02}-{day_of:02}"));
+            prop_assert_eq!(day(&format!("{year:04}-{month:02}-{day_of:02}T12:00")), expected.clone());
+            prop_assert_eq!(day(&format!("{year:04}{month:02}{day_of:02}")), expected);
+        }
     }
 }
