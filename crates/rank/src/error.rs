@@ -53,6 +53,23 @@ pub enum Error {
         /// Its Euclidean norm.
         norm: f64,
     },
+    /// A query holds NaN or an infinity.
+    #[error("the query holds {value} at position {position}")]
+    QueryNotFinite {
+        /// Position within the query.
+        position: usize,
+        /// What was found.
+        value: f32,
+    },
+    /// A vector without a direction.
+    #[error("row {row} is zero: it has no direction")]
+    ZeroVector {
+        /// The first such row.
+        row: usize,
+    },
+    /// A query without a direction.
+    #[error("the query is zero: it has no direction")]
+    ZeroQuery,
     /// Two sets of vectors that must share a dimension do not.
     #[error("vectors of dimension {got} where {expected} was expected")]
     DimensionMismatch {
@@ -122,6 +139,97 @@ pub enum Error {
         first: usize,
         /// The higher row.
         second: usize,
+    },
+    /// A key that is in the index already.
+    #[error("row {row} has the key {key}, which is in the index already")]
+    KeyTaken {
+        /// The first such row.
+        row: usize,
+        /// Its key.
+        key: u64,
+    },
+    /// The one key that an index has a use of its own for.
+    #[error("row {row} has the key {key}, which no vector can have")]
+    KeyReserved {
+        /// The first such row.
+        row: usize,
+        /// The key.
+        key: u64,
+    },
+    /// An option of an index that is out of bounds.
+    #[error("{what} is {got}, but must be between {least} and {most}")]
+    IndexOption {
+        /// Which.
+        what: &'static str,
+        /// What was given.
+        got: usize,
+        /// The smallest allowed.
+        least: usize,
+        /// The largest allowed.
+        most: usize,
+    },
+    /// The index cannot hold more.
+    #[error("an index of {got} vectors is larger than the {limit} that it can hold")]
+    IndexFull {
+        /// Vectors that there would be.
+        got: usize,
+        /// The most there can be.
+        limit: usize,
+    },
+    /// An index that was opened for reading.
+    #[error("the index was opened for reading and cannot be changed: load it instead")]
+    IndexReadOnly,
+    /// Adding was stopped by the progress callback.
+    #[error("stopped after adding {added} of {total} vectors")]
+    AddingStopped {
+        /// Vectors that were added.
+        added: u64,
+        /// Vectors in all.
+        total: u64,
+    },
+    /// The library behind the index refused, for a reason that is not the caller's: memory, as a rule.
+    #[error("the index failed: {reason}")]
+    Index {
+        /// What it said.
+        reason: String,
+    },
+    /// A file cannot be opened, read or written.
+    #[error("{}: {reason}", path.display())]
+    IndexFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// A path that the library behind the index cannot take.
+    #[error("{}: the path is not Unicode, which files of an index need", path.display())]
+    PathNotUnicode {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file that is no index.
+    #[error("{}: this is no index of vectors", path.display())]
+    NotAnIndex {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An index of another format.
+    #[error("{}: the index has format {got}, this program reads format {expected}", path.display())]
+    IndexVersion {
+        /// The file.
+        path: PathBuf,
+        /// The format that is read.
+        expected: u32,
+        /// That of the file.
+        got: u32,
+    },
+    /// An index file that is damaged.
+    #[error("{}: the index is damaged: {what}", path.display())]
+    IndexDamaged {
+        /// The file.
+        path: PathBuf,
+        /// How that was seen.
+        what: &'static str,
     },
     /// Reports that are no reports of one thing.
     #[error("reports with cuts of {first} and {second} cannot be joined")]

@@ -1,11 +1,12 @@
 //! Vectors in, ranked ids out.
 //!
-//! Vectors cross as flat `&[f32]`, row-major, checked once by [`Vectors`]. [`exact`] compares a set with
-//! itself without ever holding the full table of scores: the nearest rows of every row, counts of rows above
-//! a threshold, the most similar pairs, the lowest and the highest score. [`metrics`] ranks one set by
-//! another and says how high the relevant rows stand, beside what chance would give; [`significance`] tests
-//! whether two methods differ over the same queries. Scores are inner products; on unit vectors they are
-//! cosines. [`trec`] reads, writes and scores rankings that are files, of this program or another.
+//! Vectors cross as flat `&[f32]`, row-major, checked once by [`Vectors`]. [`exact`] compares a set with itself
+//! without ever holding the full table of scores: the nearest rows of every row, counts of rows above a threshold,
+//! the most similar pairs, the lowest and the highest score. [`metrics`] ranks one set by another and says how high
+//! the relevant rows stand, beside what chance would give; [`significance`] tests whether two methods differ over the
+//! same queries. Scores are inner products; on unit vectors they are cosines. [`scan`] finds the rows nearest to a
+//! query among rows of 16-bit numbers, all of which it looks at; [`approximate`] keeps an index that finds nearly all
+//! of them and looks at few. [`trec`] reads, writes and scores rankings that are files, of this program or another.
 //!
 //! Nothing here prints, reads the environment or finds a random seed. Seeds, threads, progress and cancellation are
 //! arguments. The same vectors give the same bytes on one machine for any number of threads.
@@ -15,12 +16,14 @@
     allow(clippy::float_cmp, reason = "tests of exact results compare them exactly")
 )]
 
+pub mod approximate;
 mod blocks;
 mod error;
 pub mod exact;
 mod kernels;
 pub mod metrics;
 mod progress;
+pub mod scan;
 pub mod significance;
 pub mod trec;
 mod vectors;
