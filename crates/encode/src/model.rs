@@ -220,12 +220,25 @@ pub struct AudioEncoder {
 pub struct ClipVector {
     /// The vector.
     pub vector: Vec<f32>,
+    /// Vectors of its windows in the order of time, if they were asked for and there is more than one.
+    pub windows: Vec<WindowVector>,
     /// Length of the recording, or of what was read of it.
     pub seconds: f64,
     /// How many segments were averaged.
     pub segments: usize,
     /// What was wrong with the recording, if its sound could be read only in part.
     pub damage: Option<String>,
+}
+
+/// The vector of a stretch of a recording.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowVector {
+    /// Where it begins, in seconds.
+    pub start: f64,
+    /// Where it ends.
+    pub end: f64,
+    /// The vector.
+    pub vector: Vec<f32>,
 }
 
 /// What [`AudioEncoder::embed_files`] tells while it works.
@@ -336,6 +349,16 @@ impl AudioEncoder {
         self.card.side.projection.last().copied().unwrap_or_else(width)
     }
 
+    /// Whether vectors have length 1, so that those of texts and of recordings can be compared.
+    pub fn is_projected(&self) -> bool {
+        !self.card.side.projection.is_empty()
+    }
+
+    /// Length of a segment, and of a window.
+    pub fn segment_seconds(&self) -> f64 {
+        self.card.segment_seconds
+    }
+
     /// Samples of a segment.
     pub fn segment_samples(&self) -> usize {
         (self.card.segment_seconds * f64::from(self.card.front_end.rate)).round() as usize
@@ -358,6 +381,31 @@ impl AudioEncoder {
         deliver: &mut dyn FnMut(Told) -> std::ops::ControlFlow<()>,
     ) -> Result<(), Error> {
         let segments = Segments::new(paths, self.rate(), self.segment_samples(), self.card.clip);
+        self.embed_segments(segments, deliver)
+    }
+
+    /// As [`AudioEncoder::embed_files`], with a vector for each window besides: segments that begin at every `hop_seconds`.
+    /// Recordings are padded as the card says and not cropped, so that all of a long one is heard.
+    ///
+    /// # Errors
+    /// As [`AudioEncoder::embed_files`].
+    pub fn embed_windows(
+        &self,
+        paths: &[PathBuf],
+        hop_seconds: f64,
+        deliver: &mut dyn FnMut(Told) -> std::ops::ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let hop = (hop_seconds * f64::from(self.rate())).round() as usize;
+        let size = self.segment_samples();
+        let segments = Segments::with_windows(paths, self.rate(), size, self.card.clip, hop);
+        self.embed_segments(segments, deliver)
+    }
+
+    fn embed_segments(
+        &self,
+        segments: Segments<'_>,
+        deliver: &mut dyn FnMut(Told) -> std::ops::ControlFlow<()>,
+    ) -> Result<(), Error> {
         crate::recordings::embed(
             segments,
             self.threads,

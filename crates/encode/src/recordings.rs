@@ -3,6 +3,9 @@
 //! Decoding is done by whichever thread next needs a segment, one segment ahead of the network and no more, so that a
 //! recording of ten hours takes the memory of a few segments. A clip's mean is summed in the order of its segments, in 64
 //! bits: the number of threads changes nothing.
+//!
+//! Where windows are asked for, segments that begin at every hop get a vector of their own. One that is a segment of the
+//! clip too is computed once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -12,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use hark_audio::Stream;
 
 use crate::card::Clip;
-use crate::model::{ClipVector, Told};
+use crate::model::{ClipVector, Told, WindowVector};
 use crate::{Error, workers};
 
 /// A clip's end of less than this part of a segment does not count beside other segments.
@@ -20,19 +23,30 @@ const SHORT_TAIL: usize = 20;
 
 /// What is next to be done.
 enum Piece {
-    Segment {
-        file: usize,
-        nth: usize,
-        samples: Vec<f32>,
-    },
-    End {
-        file: usize,
-        end: End,
-    },
-    Failed {
-        file: usize,
-        error: Error,
-    },
+    Segment(Segment),
+    End { file: usize, end: End },
+    Failed { file: usize, error: Error },
+}
+
+/// A segment of a recording.
+struct Segment {
+    file: usize,
+    place: Place,
+    samples: Vec<f32>,
+}
+
+/// What a segment is to its recording.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Place {
+    /// Its number among the segments that are computed.
+    nth: usize,
+    /// Whether it counts for the vector of the whole.
+    part: bool,
+    /// Whether it has a vector of its own.
+    window: bool,
+    /// The first of its samples, and how many there are.
+    start: usize,
+    samples: usize,
 }
 
 /// What is known of a recording when it has been read.
@@ -42,12 +56,56 @@ struct End {
     damage: Option<String>,
 }
 
+/// Which segments of a recording are computed.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    /// Samples of a segment.
+    size: usize,
+    /// Segments that count for the whole: at least, though there be silence alone in them, and at most.
+    least: usize,
+    most: usize,
+    /// Samples that are read at most.
+    samples: usize,
+    /// Samples from window to window, if windows are wanted.
+    hop: Option<usize>,
+}
+
+impl Cut {
+    /// Those of a clip, as a model's card says.
+    fn clip(clip: Clip, rate: u32, size: usize) -> Self {
+        let (least, most, samples) = match clip {
+            Clip::True => (0, usize::MAX, usize::MAX),
+            Clip::Padded { seconds } => {
+                let samples = ((seconds * f64::from(rate)).round() as usize).max(1);
+                let segments = samples.div_ceil(size);
+                (segments, segments, samples)
+            }
+        };
+        Self {
+            size,
+            least,
+            most,
+            samples,
+            hop: None,
+        }
+    }
+
+    /// Those of a clip, and windows. Nothing is cropped: a window that lies behind the length of clips is part of the whole too.
+    fn windows(clip: Clip, rate: u32, size: usize, hop: usize) -> Self {
+        Self {
+            most: usize::MAX,
+            samples: usize::MAX,
+            hop: Some(hop.clamp(1, size)),
+            ..Self::clip(clip, rate, size)
+        }
+    }
+}
+
 /// The segments of recordings, one after the other.
 pub(crate) struct Segments<'a> {
     paths: &'a [PathBuf],
     rate: u32,
-    size: usize,
-    clip: Clip,
+    cut: Cut,
     next_file: usize,
     open: Option<Open>,
 }
@@ -56,34 +114,44 @@ pub(crate) struct Segments<'a> {
 struct Open {
     file: usize,
     stream: Stream,
-    /// Samples that were decoded and are not yet in a segment.
-    waiting: Vec<f32>,
-    /// Samples in segments so far.
-    taken: usize,
-    segments: usize,
+    read: Read,
+    plan: Plan,
+}
+
+/// What has been decoded of a recording and is still needed.
+#[derive(Default)]
+struct Read {
+    samples: Vec<f32>,
+    /// How many came before these.
+    before: usize,
     ended: bool,
 }
 
+impl Read {
+    /// Samples so far.
+    fn total(&self) -> usize {
+        self.before + self.samples.len()
+    }
+}
+
 impl<'a> Segments<'a> {
+    /// The segments of clips.
     pub(crate) fn new(paths: &'a [PathBuf], rate: u32, size: usize, clip: Clip) -> Self {
+        Self::cut(paths, rate, Cut::clip(clip, rate, size))
+    }
+
+    /// The segments of clips and windows at every `hop` samples.
+    pub(crate) fn with_windows(paths: &'a [PathBuf], rate: u32, size: usize, clip: Clip, hop: usize) -> Self {
+        Self::cut(paths, rate, Cut::windows(clip, rate, size, hop))
+    }
+
+    fn cut(paths: &'a [PathBuf], rate: u32, cut: Cut) -> Self {
         Self {
             paths,
             rate,
-            size,
-            clip,
+            cut,
             next_file: 0,
             open: None,
-        }
-    }
-
-    /// Samples and segments that a clip has at most.
-    fn limits(&self) -> (usize, usize) {
-        match self.clip {
-            Clip::True => (usize::MAX, usize::MAX),
-            Clip::Padded { seconds } => {
-                let samples = ((seconds * f64::from(self.rate)).round() as usize).max(1);
-                (samples, samples.div_ceil(self.size))
-            }
         }
     }
 
@@ -102,10 +170,8 @@ impl<'a> Segments<'a> {
                     self.open = Some(Open {
                         file,
                         stream,
-                        waiting: Vec::new(),
-                        taken: 0,
-                        segments: 0,
-                        ended: false,
+                        read: Read::default(),
+                        plan: Plan::new(self.cut),
                     });
                 }
                 Err(error) => {
@@ -116,22 +182,15 @@ impl<'a> Segments<'a> {
                 }
             }
         }
-        let (max_samples, max_segments) = self.limits();
         let open = self.open.as_mut()?;
         let file = open.file;
-        match open.next_segment(self.size, max_samples, max_segments) {
-            Ok(Some(samples)) => {
-                open.segments += 1;
-                Some(Piece::Segment {
-                    file,
-                    nth: open.segments - 1,
-                    samples,
-                })
-            }
+        match open.next_segment() {
+            Ok(Some((place, samples))) => Some(Piece::Segment(Segment { file, place, samples })),
             Ok(None) => {
+                let samples = open.read.total().min(self.cut.samples);
                 let end = End {
-                    segments: open.segments,
-                    seconds: open.taken as f64 / f64::from(self.rate),
+                    segments: open.plan.segments,
+                    seconds: samples as f64 / f64::from(self.rate),
                     damage: open.stream.damage().map(ToString::to_string),
                 };
                 self.open = None;
@@ -146,33 +205,87 @@ impl<'a> Segments<'a> {
 }
 
 impl Open {
-    /// The next segment's samples, fewer than `size` at the end; in a padded clip perhaps none at all.
-    fn next_segment(
-        &mut self,
-        size: usize,
-        max_samples: usize,
-        max_segments: usize,
-    ) -> Result<Option<Vec<f32>>, Error> {
-        if self.segments >= max_segments {
-            return Ok(None);
-        }
-        let wanted = size.min(max_samples - self.taken.min(max_samples));
-        while !self.ended && self.waiting.len() < wanted {
-            match self.stream.next_block()? {
-                Some(block) => self.waiting.extend_from_slice(block),
-                None => self.ended = true,
+    /// The next segment's samples, fewer than a segment's size at the end; in a padded clip perhaps none at all.
+    fn next_segment(&mut self) -> Result<Option<(Place, Vec<f32>)>, Error> {
+        while let Some(start) = self.plan.next_start() {
+            let end = start
+                .saturating_add(self.plan.cut.size)
+                .min(self.plan.cut.samples);
+            let read = &mut self.read;
+            let passed = (start - read.before).min(read.samples.len());
+            read.samples.drain(..passed);
+            read.before += passed;
+            while !read.ended && read.total() < end {
+                match self.stream.next_block()? {
+                    Some(block) => read.samples.extend_from_slice(block),
+                    None => read.ended = true,
+                }
+            }
+            let from = (start - read.before).min(read.samples.len());
+            let to = end.saturating_sub(read.before).clamp(from, read.samples.len());
+            let whole_length = read.ended.then_some(read.total());
+            if let Some(place) = self.plan.take(start, to - from, whole_length) {
+                return Ok(Some((place, read.samples[from..to].to_vec())));
             }
         }
-        let rest = self.waiting.split_off(self.waiting.len().min(wanted));
-        let samples = std::mem::replace(&mut self.waiting, rest);
-        self.taken += samples.len();
-        if max_segments == usize::MAX {
-            let enough = if self.segments == 0 { 1 } else { size / SHORT_TAIL };
-            if samples.len() < enough {
-                return Ok(None);
-            }
+        Ok(None)
+    }
+}
+
+/// Which segment comes next.
+struct Plan {
+    cut: Cut,
+    /// Where the next segment of the whole begins, and the next window, if there are more.
+    part: Option<usize>,
+    window: Option<usize>,
+    parts: usize,
+    segments: usize,
+}
+
+impl Plan {
+    fn new(cut: Cut) -> Self {
+        Self {
+            cut,
+            part: Some(0),
+            window: cut.hop.map(|_| 0),
+            parts: 0,
+            segments: 0,
         }
-        Ok(Some(samples))
+    }
+
+    fn next_start(&self) -> Option<usize> {
+        match (self.part, self.window) {
+            (Some(part), Some(window)) => Some(part.min(window)),
+            (part, window) => part.or(window),
+        }
+    }
+
+    /// Decides on the segment at `start`, which has that many samples of a recording whose length is known once it is read.
+    fn take(&mut self, start: usize, samples: usize, length: Option<usize>) -> Option<Place> {
+        let Cut { size, hop, .. } = self.cut;
+        let enough = if start == 0 { 1 } else { size / SHORT_TAIL };
+        let part = self.part == Some(start) && (self.parts < self.cut.least || samples >= enough.max(1));
+        if self.part == Some(start) {
+            self.parts += usize::from(part);
+            self.part = (part && self.parts < self.cut.most).then_some(start + size);
+        }
+        let mut window = false;
+        if let Some(hop) = hop.filter(|_| self.window == Some(start)) {
+            // What the window before it has reached needs no other.
+            let reached = start > 0 && length.is_some_and(|length| length <= start - hop + size);
+            window = samples >= enough.max(1) && !reached;
+            self.window = window.then_some(start + hop);
+        }
+        (part || window).then(|| {
+            self.segments += 1;
+            Place {
+                nth: self.segments - 1,
+                part,
+                window,
+                start,
+                samples,
+            }
+        })
     }
 }
 
@@ -181,26 +294,35 @@ impl Open {
 struct Progressing {
     sum: Vec<f64>,
     /// Segments in the sum.
-    summed: usize,
+    parts: usize,
+    /// Segments that have had their turn.
+    taken: usize,
     /// Features that came before their turn.
-    early: BTreeMap<usize, Vec<f32>>,
+    early: BTreeMap<usize, (Place, Vec<f32>)>,
+    windows: Vec<(Place, Vec<f32>)>,
     end: Option<End>,
 }
 
 impl Progressing {
-    fn add(&mut self, nth: usize, features: Vec<f32>) {
-        self.early.insert(nth, features);
-        while let Some(features) = self.early.remove(&self.summed) {
-            self.sum.resize(features.len(), 0.0);
-            for (sum, &feature) in self.sum.iter_mut().zip(&features) {
-                *sum += f64::from(feature);
+    fn add(&mut self, place: Place, features: Vec<f32>) {
+        self.early.insert(place.nth, (place, features));
+        while let Some((place, features)) = self.early.remove(&self.taken) {
+            self.taken += 1;
+            if place.part {
+                self.sum.resize(features.len(), 0.0);
+                for (sum, &feature) in self.sum.iter_mut().zip(&features) {
+                    *sum += f64::from(feature);
+                }
+                self.parts += 1;
             }
-            self.summed += 1;
+            if place.window {
+                self.windows.push((place, features));
+            }
         }
     }
 
     fn mean(&self) -> Vec<f32> {
-        let count = self.summed as f64;
+        let count = self.parts as f64;
         self.sum.iter().map(|sum| (sum / count) as f32).collect()
     }
 }
@@ -209,9 +331,7 @@ impl Progressing {
 enum Done {
     Features {
         file: usize,
-        nth: usize,
-        /// How many samples the segment has of its own.
-        samples: usize,
+        place: Place,
         features: Result<Vec<f32>, Error>,
     },
     End {
@@ -239,6 +359,7 @@ pub(crate) fn embed(
         paths,
         under_way: HashMap::new(),
         failed: vec![false; paths.len()],
+        rate,
         project,
     };
     workers::run(
@@ -246,10 +367,9 @@ pub(crate) fn embed(
         threads,
         &|| lock(&segments).next(),
         &|piece| match piece {
-            Piece::Segment { file, nth, samples } => Done::Features {
+            Piece::Segment(Segment { file, place, samples }) => Done::Features {
                 file,
-                nth,
-                samples: samples.len(),
+                place,
                 features: features(samples),
             },
             Piece::End { file, end } => Done::End { file, end },
@@ -260,9 +380,9 @@ pub(crate) fn embed(
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(()) => Err(Error::Cancelled),
             };
-            if let Done::Features { samples, .. } = done {
+            if let Done::Features { place, .. } = done {
                 tell(Told::Segment {
-                    seconds: samples as f64 / rate,
+                    seconds: place.samples as f64 / rate,
                 })?;
             }
             match gathering.take(done) {
@@ -287,6 +407,7 @@ struct Gathering<'a> {
     paths: &'a [PathBuf],
     under_way: HashMap<usize, Progressing>,
     failed: Vec<bool>,
+    rate: f64,
     project: &'a dyn Fn(Vec<f32>) -> Option<Vec<f32>>,
 }
 
@@ -301,10 +422,10 @@ impl Gathering<'_> {
         let clip = self.under_way.entry(file).or_default();
         match done {
             Done::Features {
-                nth,
+                place,
                 features: Ok(features),
                 ..
-            } => clip.add(nth, features),
+            } => clip.add(place, features),
             Done::End { end, .. } => clip.end = Some(end),
             Done::Features {
                 features: Err(error), ..
@@ -316,31 +437,116 @@ impl Gathering<'_> {
             }
         }
         let end = finished(clip)?;
-        let mean = clip.mean();
-        self.under_way.remove(&file);
-        Some((file, finish(mean, end, self.project, &self.paths[file])))
+        let clip = self.under_way.remove(&file)?;
+        Some((file, self.finish(file, &clip, end)))
+    }
+
+    fn finish(&self, file: usize, clip: &Progressing, end: End) -> Result<ClipVector, Error> {
+        let project = |features: Vec<f32>| {
+            (self.project)(features).ok_or_else(|| Error::NoDirection {
+                of: self.paths[file].display().to_string(),
+            })
+        };
+        let vector = project(clip.mean())?;
+        // A single window is the recording, as far as anybody can hear.
+        let windows = if clip.windows.len() < 2 {
+            &[]
+        } else {
+            &clip.windows[..]
+        };
+        let windows = windows.iter().map(|(place, features)| {
+            Ok(WindowVector {
+                start: place.start as f64 / self.rate,
+                end: (place.start + place.samples) as f64 / self.rate,
+                vector: project(features.clone())?,
+            })
+        });
+        Ok(ClipVector {
+            vector,
+            windows: windows.collect::<Result<_, Error>>()?,
+            seconds: end.seconds,
+            segments: clip.parts,
+            damage: end.damage,
+        })
     }
 }
 
 /// What is known of a recording, once all of its segments are in the sum.
 fn finished(clip: &mut Progressing) -> Option<End> {
-    let summed = clip.summed;
-    clip.end.take_if(|end| end.segments == summed)
+    let taken = clip.taken;
+    clip.end.take_if(|end| end.segments == taken)
 }
 
-fn finish(
-    mean: Vec<f32>,
-    end: End,
-    project: &dyn Fn(Vec<f32>) -> Option<Vec<f32>>,
-    path: &std::path::Path,
-) -> Result<ClipVector, Error> {
-    let vector = project(mean).ok_or_else(|| Error::NoDirection {
-        of: path.display().to_string(),
-    })?;
-    Ok(ClipVector {
-        vector,
-        seconds: end.seconds,
-        segments: end.segments,
-        damage: end.damage,
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The segments of a recording of so many seconds at one sample a second, ten a segment: start, samples, part, window.
+    fn cut(cut: Cut, length: usize) -> Vec<(usize, usize, bool, bool)> {
+        let mut plan = Plan::new(cut);
+        let mut places = Vec::new();
+        while let Some(start) = plan.next_start() {
+            let end = (start + cut.size).min(cut.samples);
+            let samples = end.min(length).saturating_sub(start);
+            let known = (length < end).then_some(length);
+            if let Some(place) = plan.take(start, samples, known) {
+                assert_eq!(place.nth, places.len());
+                places.push((place.start, place.samples, place.part, place.window));
+            }
+        }
+        places
+    }
+
+    #[test]
+    fn clips_are_cut_as_the_card_says() {
+        let whole = |length| cut(Cut::clip(Clip::True, 1, 100), length);
+        assert_eq!(whole(30), [(0, 30, true, false)]);
+        assert_eq!(whole(104), [(0, 100, true, false)]);
+        assert_eq!(whole(105), [(0, 100, true, false), (100, 5, true, false)]);
+        assert_eq!(whole(0), []);
+        let padded = |length| cut(Cut::clip(Clip::Padded { seconds: 150.0 }, 1, 100), length);
+        assert_eq!(padded(30), [(0, 30, true, false), (100, 0, true, false)]);
+        assert_eq!(padded(900), [(0, 100, true, false), (100, 50, true, false)]);
+    }
+
+    #[test]
+    fn windows_cover_a_recording_once() {
+        let windows = |hop, length| cut(Cut::windows(Clip::True, 1, 100, hop), length);
+        assert_eq!(windows(100, 80), [(0, 80, true, true)]);
+        assert_eq!(
+            windows(100, 250),
+            [
+                (0, 100, true, true),
+                (100, 100, true, true),
+                (200, 50, true, true)
+            ]
+        );
+        // The window at 50 reaches the end, so that the one at 100 would add nothing; the whole needs that stretch.
+        assert_eq!(
+            windows(50, 140),
+            [
+                (0, 100, true, true),
+                (50, 90, false, true),
+                (100, 40, true, false)
+            ]
+        );
+        // Hops that do not divide a segment: parts of the whole and windows in the order of time.
+        assert_eq!(
+            windows(40, 170),
+            [
+                (0, 100, true, true),
+                (40, 100, false, true),
+                (80, 90, false, true),
+                (100, 70, true, false)
+            ]
+        );
+        // Padding counts for the whole and has no window.
+        assert_eq!(
+            cut(Cut::windows(Clip::Padded { seconds: 200.0 }, 1, 100, 100), 80),
+            [(0, 80, true, true), (100, 0, true, false)]
+        );
+        let long = cut(Cut::windows(Clip::Padded { seconds: 200.0 }, 1, 100, 100), 350);
+        assert_eq!(long.len(), 4);
+        assert!(long.iter().all(|&(.., part, window)| part && window));
+    }
 }

@@ -255,6 +255,56 @@ fn padded_clips_count_silence_and_are_cropped() {
     assert_eq!(card.audio.unwrap().clip, Clip::Padded { seconds: 30.0 });
 }
 
+/// A window's vector is that of a recording that holds nothing else; the whole's is what embedding it gives.
+#[test]
+fn windows_are_recordings_of_their_own() {
+    let folder = saved(&imported("authors.pt"));
+    let encoder = AudioEncoder::open(folder.path(), 2)
+        .unwrap()
+        .with_clip(Some(Clip::True));
+    let size = encoder.segment_samples();
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("long.wav");
+    write_wav(&path, size * 2 + size / 2, 11);
+    let bytes = fs_err::read(&path).unwrap();
+    let mut found = None;
+    encoder
+        .embed_windows(
+            std::slice::from_ref(&path),
+            encoder.segment_seconds() / 2.0,
+            &mut |told| {
+                if let Told::Recording { result, .. } = told {
+                    found = Some(result.unwrap());
+                }
+                ControlFlow::Continue(())
+            },
+        )
+        .unwrap();
+    let found = found.unwrap();
+    let whole = embed_files(&encoder, std::slice::from_ref(&path))
+        .remove(0)
+        .unwrap();
+    assert_eq!(
+        (&found.vector, found.segments, found.seconds),
+        (&whole.vector, whole.segments, whole.seconds)
+    );
+    assert_eq!(whole.windows, []);
+    let hop = size / 2;
+    assert_eq!(found.windows.len(), 4);
+    for (nth, window) in found.windows.iter().enumerate() {
+        let rate = f64::from(encoder.rate());
+        let ends = [nth * hop, nth * hop + size].map(|sample| sample as f64 / rate);
+        assert!((window.start - ends[0]).abs() < 1e-9 && (window.end - ends[1]).abs() < 1e-9);
+        let part = place.path().join("part.wav");
+        write_wav(&part, size, 11);
+        let mut alone = fs_err::read(&part).unwrap();
+        alone[44..].copy_from_slice(&bytes[44 + 2 * nth * hop..][..2 * size]);
+        fs_err::write(&part, alone).unwrap();
+        let alone = embed_files(&encoder, &[part]).remove(0).unwrap();
+        assert_eq!(alone.vector, window.vector, "window {nth}");
+    }
+}
+
 /// The tower alone gives features as they are: the mean over segments of sound and of silence, by hand.
 #[test]
 fn a_clips_features_are_the_mean_of_its_segments() {

@@ -218,6 +218,7 @@ fn read_done(args: &Args, table: &Path, dim: usize, made_by: &str) -> Result<Don
         };
         let clip = ClipVector {
             vector: vector.to_vec(),
+            windows: Vec::new(),
             seconds: line.seconds,
             segments: line.segments,
             damage: Some(line.damage).filter(|damage| !damage.is_empty()),
