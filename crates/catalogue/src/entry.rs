@@ -1,0 +1,196 @@
+//! What is kept of a recording.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What makes the vectors of a library comparable. Fixed when it is made; everything that is added must fit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The model, by the name that its user knows it by: for messages.
+    pub model: String,
+    /// The model, by a hash over it: two models of one name are told apart by it.
+    pub fingerprint: String,
+    /// Numbers in a vector.
+    pub dim: usize,
+    /// Length of a window, in seconds.
+    pub window_seconds: f64,
+    /// Time from the beginning of one window to that of the next.
+    pub hop_seconds: f64,
+}
+
+/// What a look at a file tells without reading it. A file whose look has not changed is taken to be the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stat {
+    /// Its length in bytes.
+    pub size: u64,
+    /// When it was last changed, in nanoseconds since 1970 (UTC).
+    pub modified: i64,
+}
+
+impl Stat {
+    /// The day of the last change, in UTC: `2026-11-15`.
+    pub fn day(&self) -> String {
+        // Days since 1 March of the year 0, counted in eras of 400 years, in which years begin in March: leap days are their last.
+        let days = self.modified.div_euclid(86_400_000_000_000) + 719_468;
+        let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+        let day = day - (365 * year + year / 4 - year / 100);
+        let month = (5 * day + 2) / 153;
+        let day = day - (153 * month + 2) / 5 + 1;
+        let (month, after) = if month < 10 {
+            (month + 3, 0)
+        } else {
+            (month - 9, 1)
+        };
+        format!("{:04}-{month:02}-{day:02}", era * 400 + year + after)
+    }
+}
+
+/// A recording with everything that is kept of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Where the file is: an absolute path with `/` between its parts.
+    pub path: String,
+    /// The look of the file when it was read.
+    pub stat: Stat,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub content: String,
+    /// What it sounds and looks like.
+    pub sound: Sound,
+    /// What people wrote about it.
+    pub notes: Notes,
+    /// Vectors: one of the whole recording, and, if it is longer than a window, one for each window, in the order of time.
+    pub windows: Vec<Window>,
+}
+
+/// What decoding a recording tells.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Sound {
+    /// Its length.
+    pub seconds: f64,
+    /// Samples a second, in the file.
+    pub rate: u32,
+    /// Channels in the file.
+    pub channels: u32,
+    /// The file's container, such as `wav`.
+    pub container: String,
+    /// The codec, such as `pcm_s16le`.
+    pub codec: String,
+    /// When it was recorded, if the file says so: `2026-11-15`; else empty.
+    pub date: String,
+    /// What the file says of itself: title, artist, description, comment, and the fields of bext and iXML, by names such as
+    /// `title` and `bext.originator`.
+    pub metadata: BTreeMap<String, String>,
+    /// What was wrong with the file, if its sound could be read only in part.
+    pub damage: Option<String>,
+    /// The outline of its waveform: the lowest and the highest sample of each column, in 127ths, as signed bytes in two's complement.
+    #[serde(skip)]
+    pub peaks: Vec<u8>,
+    /// A fingerprint of the sound, by which the same sound in other formats is recognised.
+    #[serde(skip)]
+    pub fingerprint: Vec<u8>,
+}
+
+/// What people wrote about a recording, outside of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Notes {
+    /// Captions.
+    pub captions: Vec<String>,
+    /// Tags, sorted, each once.
+    pub tags: Vec<String>,
+}
+
+/// A stretch of a recording and its vector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Window {
+    /// Where it begins, in seconds.
+    pub start: f64,
+    /// Where it ends.
+    pub end: f64,
+    /// Whether it stands for the whole recording.
+    pub whole: bool,
+    /// Of length 1. Stores keep 16 bits of each number.
+    pub vector: Vec<f32>,
+}
+
+/// A recording as a search shows it: an [`Entry`] without vectors, with its number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct File {
+    /// The number by which the store knows it. It is never given to another file.
+    pub id: i64,
+    /// See [`Entry::path`].
+    pub path: String,
+    /// See [`Entry::stat`].
+    #[serde(flatten)]
+    pub stat: Stat,
+    /// See [`Entry::content`].
+    pub content: String,
+    /// See [`Entry::sound`].
+    #[serde(flatten)]
+    pub sound: Sound,
+    /// See [`Entry::notes`].
+    #[serde(flatten)]
+    pub notes: Notes,
+}
+
+impl File {
+    /// The day that it was recorded on, or else last changed on.
+    pub fn day(&self) -> String {
+        if self.sound.date.is_empty() {
+            self.stat.day()
+        } else {
+            self.sound.date.clone()
+        }
+    }
+}
+
+/// As much of a file as it takes to see whether it has changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// See [`File::id`].
+    pub id: i64,
+    /// See [`Entry::path`].
+    pub path: String,
+    /// See [`Entry::stat`].
+    pub stat: Stat,
+    /// See [`Entry::content`].
+    pub content: String,
+}
+
+/// A file that could not be read. It is tried again when its look has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// See [`Entry::path`].
+    pub path: String,
+    /// See [`Entry::stat`].
+    #[serde(flatten)]
+    pub stat: Stat,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (seconds, day) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_763_164_800, "2025-11-15"),
+            (4_107_542_400, "2100-03-01"),
+            (4_107_542_399, "2100-02-28"),
+        ] {
+            let stat = Stat {
+                size: 0,
+                modified: seconds * 1_000_000_000 + 999_999_999,
+            };
+            assert_eq!(stat.day(), day);
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What can go wrong with a library.
+
+use std::path::PathBuf;
+
+/// What can go wrong with a library.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The library's vectors are of another model.
+    #[error(
+        "the library was made with the model {ours} ({ours_fingerprint}), not with {theirs} ({theirs_fingerprint})"
+    )]
+    OtherModel {
+        /// The library's.
+        ours: String,
+        /// Its hash.
+        ours_fingerprint: String,
+        /// The one at hand.
+        theirs: String,
+        /// Its hash.
+        theirs_fingerprint: String,
+    },
+    /// The library's windows are of another length or at other distances.
+    #[error(
+        "the library has windows of {ours_window} s every {ours_hop} s, not of {theirs_window} s every {theirs_hop} s"
+    )]
+    OtherWindows {
+        /// Length of the library's.
+        ours_window: f64,
+        /// Time between two of them.
+        ours_hop: f64,
+        /// Length of those at hand.
+        theirs_window: f64,
+        /// Time between two of them.
+        theirs_hop: f64,
+    },
+    /// A vector that is not as long as those of the library.
+    #[error("a vector of {got} numbers, where the library has {expected}")]
+    Dimension {
+        /// Numbers in the library's vectors.
+        expected: usize,
+        /// Numbers in this one.
+        got: usize,
+    },
+    /// Settings that no library can have.
+    #[error(
+        "no library can have vectors of {dim} numbers and windows of {window_seconds} s every {hop_seconds} s"
+    )]
+    BadSettings {
+        /// Numbers in a vector.
+        dim: usize,
+        /// Length of a window.
+        window_seconds: f64,
+        /// Time between two of them.
+        hop_seconds: f64,
+    },
+    /// A question whose vector points nowhere.
+    #[error("the question's vector is zero or not finite, so that nothing is near to it")]
+    NoDirection,
+    /// A window's vector is not of length 1.
+    #[error("{path}: the vector of the window at {start} s has the length {norm}, not 1")]
+    NotUnit {
+        /// The recording.
+        path: String,
+        /// Where the window begins.
+        start: f64,
+        /// The length of the vector.
+        norm: f64,
+    },
+    /// A recording must have exactly one vector of the whole.
+    #[error("{path}: {got} vectors stand for the whole recording; there must be one")]
+    NotOneWhole {
+        /// The recording.
+        path: String,
+        /// Windows that stand for the whole.
+        got: usize,
+    },
+    /// A window that is not a part of its recording.
+    #[error("{path}: a window from {start} to {end} s in a recording of {seconds} s")]
+    WindowOutside {
+        /// The recording.
+        path: String,
+        /// Where the window begins.
+        start: f64,
+        /// Where it ends.
+        end: f64,
+        /// Length of the recording.
+        seconds: f64,
+    },
+    /// Windows that do not follow each other.
+    #[error("{path}: the window at {start} s comes after the one at {before} s")]
+    WindowsOutOfOrder {
+        /// The recording.
+        path: String,
+        /// Where the window begins.
+        start: f64,
+        /// Where the one before it begins.
+        before: f64,
+    },
+    /// A recording's length is no length.
+    #[error("{path}: {seconds} s is not the length of a recording")]
+    BadLength {
+        /// The recording.
+        path: String,
+        /// Its length.
+        seconds: f64,
+    },
+    /// There is no library at this place.
+    #[error("{place}: there is no library here")]
+    Missing {
+        /// The folder or the database.
+        place: String,
+    },
+    /// There is a library at this place already.
+    #[error("{place}: there is a library here already")]
+    Exists {
+        /// The folder or the database.
+        place: String,
+    },
+    /// What is at this place is something else.
+    #[error("{place}: this is not a library of hark")]
+    NotCatalogue {
+        /// The file or the database.
+        place: String,
+    },
+    /// The library was written by a newer version of this program.
+    #[error(
+        "{place}: the library has format {found}, and this version of hark knows formats up to {known}: use a newer version of hark"
+    )]
+    NewerFormat {
+        /// The file or the database.
+        place: String,
+        /// Its format.
+        found: i64,
+        /// The newest format that is known here.
+        known: i64,
+    },
+    /// What is kept contradicts itself or cannot be read.
+    #[error("{place}: the library is damaged: {fault}")]
+    Damaged {
+        /// The file or the database.
+        place: String,
+        /// Which part of it.
+        fault: String,
+    },
+    /// The library was made anew since it was opened.
+    #[error("{place}: the library was made anew, perhaps with another model; open it again")]
+    Renewed {
+        /// The folder or the database.
+        place: String,
+    },
+    /// Another process is indexing.
+    #[error("{place}: another process is changing this library; wait until it is done")]
+    Locked {
+        /// The file that is locked, or the database.
+        place: String,
+    },
+    /// A caller asked to stop.
+    #[error("stopped after {done} of {total} vectors")]
+    Stopped {
+        /// Vectors that were in.
+        done: u64,
+        /// Vectors in all.
+        total: u64,
+    },
+    /// SQLite refuses.
+    #[error("{path}: {source}", path = path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rusqlite::Error,
+    },
+    /// The address of a server cannot be read. Nothing of it is repeated: it may hold a password.
+    #[error(
+        "the address of the server cannot be used: {why}; it looks like postgres://user:password@host:port/database?sslmode=require, with special characters of the password as %XX"
+    )]
+    Address {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A file that should hold certificates to trust does not.
+    #[error("{path}: there is no certificate in PEM form here, or one that cannot be read", path = path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A name that no library on a server can have.
+    #[error("{name:?} cannot be the name of a library: up to {most} letters of ASCII, digits, _ and -")]
+    LibraryName {
+        /// The name.
+        name: String,
+        /// Characters that it may have.
+        most: usize,
+    },
+    /// The server cannot keep vectors.
+    #[error(
+        "{server}: PostgreSQL's extension pgvector, version {needed} or later, is needed and cannot be had ({what}); an administrator can install it and run CREATE EXTENSION vector"
+    )]
+    NoVectors {
+        /// Host and port.
+        server: String,
+        /// The lowest version that will do.
+        needed: &'static str,
+        /// What there is instead, or what the server says.
+        what: String,
+    },
+    /// Vectors of more numbers than a server's column can hold.
+    #[error("a library on a server has vectors of at most {most} numbers, not of {dim}")]
+    TooWide {
+        /// Numbers in a vector.
+        dim: usize,
+        /// The most that pgvector keeps.
+        most: usize,
+    },
+    /// A path that is too long for the index of paths on a server.
+    #[error("{path}: a path of {got} bytes, where a library on a server takes {most}")]
+    LongPath {
+        /// The path.
+        path: String,
+        /// Its bytes.
+        got: usize,
+        /// Bytes that it may have.
+        most: usize,
+    },
+    /// The server was lost and could not be reached again.
+    #[error("{server}: the connection was lost, and {tries} attempts to go on failed: {what}")]
+    Lost {
+        /// Host and port.
+        server: String,
+        /// How often it was tried.
+        tries: u32,
+        /// What the last one failed of.
+        what: String,
+        /// As the client has it.
+        source: Box<postgres::Error>,
+    },
+    /// All connections to the server are in use.
+    #[error("{server}: no connection was free within {seconds} s")]
+    Busy {
+        /// Host and port.
+        server: String,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// The server did not answer a search in time.
+    #[error("{server}: the search was given up after {seconds} s, or stopped by an administrator")]
+    Slow {
+        /// Host and port.
+        server: String,
+        /// The longest time that a search may take.
+        seconds: u32,
+    },
+    /// The server refuses.
+    #[error("{server}: {what}")]
+    Server {
+        /// Host and port.
+        server: String,
+        /// What it says.
+        what: String,
+        /// As the client has it.
+        source: Box<postgres::Error>,
+    },
+    /// Vectors could not be compared.
+    #[error("vectors could not be compared: {0}")]
+    Rank(#[from] hark_rank::Error),
+    /// The text of a library cannot be written.
+    #[error("the text of the library could not be written: {0}")]
+    Dump(std::io::Error),
+    /// A file of the library cannot be read or written.
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// Whether an entry was refused for what it is: others can go on without it.
+    pub fn is_of_entry(&self) -> bool {
+        matches!(
+            self,
+            Self::NotUnit { .. }
+                | Self::NotOneWhole { .. }
+                | Self::WindowOutside { .. }
+                | Self::WindowsOutOfOrder { .. }
+                | Self::BadLength { .. }
+                | Self::LongPath { .. }
+        )
+    }
+
+    /// Whether what is there cannot be used as a library, though it was one.
+    pub fn is_of_library(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::NewerFormat { .. })
+    }
+}

@@ -1,0 +1,88 @@
+//! Which files a search looks at.
+//!
+//! What a folder holds is told by the range of paths that begin with it: no character of a path means anything but itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::File;
+use crate::prepare;
+
+/// All conditions hold at once; one that is empty or absent holds for every file.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Filter {
+    /// In one of these folders, or in a folder within: absolute paths, with or without a `/` at the end.
+    pub folders: Vec<String>,
+    /// With all of these tags.
+    pub tags: Vec<String>,
+    /// At least as long, in seconds.
+    pub min_seconds: Option<f64>,
+    /// At most as long.
+    pub max_seconds: Option<f64>,
+    /// At least as many samples a second.
+    pub min_rate: Option<u32>,
+    /// At most as many.
+    pub max_rate: Option<u32>,
+    /// Recorded on this day or later: `2026-11-15`. A file that does not say when it was recorded counts as recorded when it was last changed.
+    pub after: Option<String>,
+    /// Recorded on this day or earlier. A file that does not say when it was recorded counts as recorded when it was last changed.
+    pub before: Option<String>,
+}
+
+impl Filter {
+    /// Whether every file passes.
+    pub fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether no file can pass: a length that is not a number is no bound that anything could keep to.
+    pub(crate) fn is_shut(&self) -> bool {
+        [self.min_seconds, self.max_seconds]
+            .into_iter()
+            .flatten()
+            .any(f64::is_nan)
+    }
+
+    /// Whether a file passes. Stores ask their database instead; this is what it must answer.
+    pub fn admits(&self, file: &File) -> bool {
+        let folder = self.folders.is_empty()
+            || self.folders.iter().any(|folder| {
+                let (from, to) = range(folder);
+                file.path >= from && file.path < to
+            });
+        let tags = self.tags().iter().all(|tag| file.notes.tags.contains(tag));
+        let sound = &file.sound;
+        let file_day = file.day();
+        folder
+            && tags
+            && self.min_seconds.is_none_or(|least| sound.seconds >= least)
+            && self.max_seconds.is_none_or(|most| sound.seconds <= most)
+            && self.min_rate.is_none_or(|least| sound.rate >= least)
+            && self.max_rate.is_none_or(|most| sound.rate <= most)
+            && self.after.as_ref().is_none_or(|day| file_day >= *day)
+            && self.before.as_ref().is_none_or(|day| file_day <= *day)
+    }
+
+    /// The paths of each folder: at or after the first text and before the second, by bytes.
+    pub(crate) fn ranges(&self) -> Vec<(String, String)> {
+        self.folders.iter().map(|folder| range(folder)).collect()
+    }
+
+    /// The tags, sorted, each once, as they are kept.
+    pub(crate) fn tags(&self) -> Vec<String> {
+        prepare::tags(&self.tags)
+    }
+}
+
+/// The paths in a folder, at any depth: from the first text to before the second, by bytes. `0` follows `/`.
+pub(crate) fn range(folder: &str) -> (String, String) {
+    let folder = prepare::folder(folder);
+    let folder = folder.trim_end_matches('/');
+    (format!("{folder}/"), format!("{folder}0"))
+}
+
+/// Whether a path is in a folder, at any depth.
+pub(crate) fn holds(folder: &str, path: &str) -> bool {
+    path.strip_prefix(folder.trim_end_matches('/'))
+        .is_some_and(|rest| rest.starts_with('/'))
+}

@@ -1,0 +1,391 @@
+//! A library on a PostgreSQL server with pgvector, which several processes and machines read and write at once.
+//!
+//! In comes the server's address (`postgres://user:password@host:port/database?sslmode=require`) and the name of a library,
+//! which is a schema `hark_NAME` there. Refused are servers without pgvector 0.7, libraries of a newer format, and other settings
+//! than those a library was made with. Vectors are kept with 16 bits a number (`halfvec`), words as a `tsvector`; cosines and the
+//! order of words are computed by the server. Plain SQL alone is used, so that it can be a server of many machines.
+//!
+//! A connection that is lost is made anew, and the transaction run again; searches are given up after 30 s.
+
+mod address;
+mod pool;
+mod rows;
+mod schema;
+mod search;
+mod sql;
+mod upkeep;
+mod write;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+
+use address::Address;
+use pool::{Failed, Pool, Purpose, Session};
+use upkeep::Scene;
+
+use crate::words::Asked;
+use crate::{
+    Change, Count, Entry, Error, Failure, File, Filter, Known, Match, Near, Overview, Settings, Store,
+    Window, filter, overview, prepare,
+};
+
+/// Files that are read at a time when all are.
+const PAGE: i64 = 200;
+/// Windows that are read at a time.
+const WINDOWS: i32 = 2_000;
+
+/// Unwanted words that count.
+const UNWANTED: usize = 500;
+
+/// A library on a PostgreSQL server.
+pub struct PostgresStore {
+    pool: Pool,
+    settings: Settings,
+    schema: String,
+    vector_schema: String,
+    iterates: bool,
+    /// Server and library, as messages name them.
+    place: String,
+}
+
+impl PostgresStore {
+    /// Opens a library; makes it if it is not there. Several processes may do so at once.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or has no pgvector, or if the library there has other settings.
+    pub fn open_or_create(url: &str, library: &str, settings: &Settings) -> Result<Self, Error> {
+        Self::connect(url, library, Some(settings))
+    }
+
+    /// Opens a library that is there.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or there is no library of this name.
+    pub fn open(url: &str, library: &str) -> Result<Self, Error> {
+        Self::connect(url, library, None)
+    }
+
+    /// Removes a library from a server, if it is there.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or refuses.
+    pub fn remove(url: &str, library: &str) -> Result<(), Error> {
+        let schema = schema::schema_of(library)?;
+        let pool = Pool::new(Address::parse(url)?);
+        pool.greet()?;
+        pool.run(Purpose::Write, |session| {
+            Ok(session.batch(&format!(
+                "DROP SCHEMA IF EXISTS {} CASCADE",
+                schema::quoted(&schema)
+            ))?)
+        })
+    }
+
+    fn connect(url: &str, library: &str, settings: Option<&Settings>) -> Result<Self, Error> {
+        let schema = schema::schema_of(library)?;
+        let address = Address::parse(url)?;
+        let place = format!("{}, library {library}", address.name());
+        let mut pool = Pool::new(address);
+        pool.greet()?;
+        let opened = schema::open(&mut pool, &schema, &place, settings)?;
+        Ok(Self {
+            pool,
+            settings: opened.settings,
+            schema,
+            vector_schema: opened.vector_schema,
+            iterates: opened.iterates,
+            place,
+        })
+    }
+
+    /// How the server goes about [`Store::nearest`] if it does not compare all windows that pass: its plan, line by line. For
+    /// those who wonder why a search is slow.
+    ///
+    /// # Errors
+    /// As [`Store::nearest`].
+    pub fn plan(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<String>, Error> {
+        let question = prepare::question(query, &self.settings)?;
+        self.pool.run(Purpose::Search, |session| {
+            search::plan(session, question.clone(), k, filter, self.iterates)
+        })
+    }
+
+    fn scene(&self) -> Scene<'_> {
+        Scene {
+            pool: &self.pool,
+            schema: &self.schema,
+            vector_schema: &self.vector_schema,
+            dim: self.settings.dim,
+        }
+    }
+
+    /// Hands over all files by path, in pages, all from one moment's state.
+    ///
+    /// A connection that is lost is made anew, and the rest read from a later state: `take` sees no file twice.
+    fn pages(
+        &self,
+        mut take: impl FnMut(&mut Session<'_>, File) -> Result<ControlFlow<()>, Failed>,
+    ) -> Result<(), Error> {
+        let mut after: Option<String> = None;
+        self.pool.run(Purpose::Read, |session| {
+            loop {
+                let rows = match &after {
+                    None => session.query(sql::FILES_FIRST, &[&PAGE])?,
+                    Some(path) => session.query(sql::FILES_AFTER, &[path, &PAGE])?,
+                };
+                for row in &rows {
+                    let file = rows::file(row, &self.place)?;
+                    let path = file.path.clone();
+                    let flow = take(session, file)?;
+                    after = Some(path);
+                    if flow.is_break() {
+                        return Ok(());
+                    }
+                }
+                if (rows.len() as i64) < PAGE {
+                    return Ok(());
+                }
+            }
+        })
+    }
+}
+
+/// All windows of a file, in their order.
+fn windows_of(session: &mut Session<'_>, file: i64) -> Result<Vec<Window>, Failed> {
+    let mut windows = Vec::new();
+    loop {
+        let rows = session.query(
+            sql::WINDOWS,
+            &[&file, &(windows.len() as i32), &i64::from(WINDOWS)],
+        )?;
+        for row in &rows {
+            windows.push(rows::window(row)?);
+        }
+        if rows.len() < WINDOWS as usize {
+            return Ok(windows);
+        }
+    }
+}
+
+/// Values and how many files have each.
+fn counts<T: std::fmt::Display>(
+    rows: &[::postgres::Row],
+    read: impl Fn(&::postgres::Row) -> Result<T, ::postgres::Error>,
+) -> Result<Vec<Count>, Failed> {
+    rows.iter()
+        .map(|row| {
+            Ok(Count {
+                value: read(row)?.to_string(),
+                files: row.try_get::<_, i64>(1)? as u64,
+            })
+        })
+        .collect()
+}
+
+fn overview(session: &mut Session<'_>) -> Result<Overview, Failed> {
+    let most = overview::MOST as i64;
+    let totals = session.one(sql::TOTALS, &[])?;
+    let roots = roots(session)?;
+    // A root is also a folder of a root above it, with the same files.
+    let mut folders: BTreeMap<String, u64> = BTreeMap::new();
+    for root in &roots {
+        let (from, to) = filter::range(root);
+        let all: i64 = session.one(sql::COUNT_RANGE, &[&from, &to])?.try_get(0)?;
+        folders.insert(root.clone(), all as u64);
+        let below = session.query(sql::COUNT_BELOW, &[&from, &to, &most])?;
+        let below = counts(&below, |row| row.try_get::<_, String>(0))?;
+        folders.extend(below.into_iter().map(|count| (count.value, count.files)));
+    }
+    let tags = session.query(sql::COUNT_TAGS, &[&most])?;
+    let rates = session.query(sql::COUNT_RATES, &[])?;
+    Ok(Overview {
+        files: totals.try_get::<_, i64>(0)? as u64,
+        windows: totals.try_get::<_, i64>(1)? as u64,
+        seconds: totals.try_get(2)?,
+        failures: totals.try_get::<_, i64>(3)? as u64,
+        roots,
+        folders: folders
+            .into_iter()
+            .take(overview::MOST)
+            .map(|(value, files)| Count { value, files })
+            .collect(),
+        tags: counts(&tags, |row| row.try_get::<_, String>(0))?,
+        rates: counts(&rates, |row| row.try_get::<_, i64>(0))?,
+    })
+}
+
+fn roots(session: &mut Session<'_>) -> Result<Vec<String>, Failed> {
+    let rows = session.query(sql::ROOTS, &[])?;
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+impl Store for PostgresStore {
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn roots(&self) -> Result<Vec<String>, Error> {
+        self.pool.run(Purpose::Read, roots)
+    }
+
+    fn add_root(&self, root: &str) -> Result<(), Error> {
+        let root = prepare::folder(root);
+        self.pool.run(Purpose::Write, |session| {
+            session.execute(sql::ADD_ROOT, &[&root])?;
+            Ok(())
+        })
+    }
+
+    fn remove_root(&self, root: &str) -> Result<(), Error> {
+        self.pool
+            .run(Purpose::Write, |session| write::remove_root(session, root))
+    }
+
+    fn known(&self) -> Result<Vec<Known>, Error> {
+        self.pool.run(Purpose::Read, |session| {
+            Ok(session
+                .query(sql::KNOWN, &[])?
+                .iter()
+                .map(rows::known)
+                .collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn failures(&self) -> Result<Vec<Failure>, Error> {
+        self.pool.run(Purpose::Read, |session| {
+            Ok(session
+                .query(sql::FAILURES, &[])?
+                .iter()
+                .map(rows::failure)
+                .collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn apply(&self, changes: &[Change]) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        write::verify(changes, &self.settings)?;
+        let ordered = write::ordered(changes);
+        self.pool.run(Purpose::Write, |session| {
+            write::apply(session, &ordered, &self.settings, &self.place)
+        })
+    }
+
+    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<Near>, Error> {
+        let question = prepare::question(query, &self.settings)?;
+        if k == 0 || filter.is_shut() {
+            return Ok(Vec::new());
+        }
+        self.pool.run(Purpose::Search, |session| {
+            search::nearest(session, question.clone(), k, filter, self.iterates)
+        })
+    }
+
+    fn matching(
+        &self,
+        text: &str,
+        without: &[String],
+        k: usize,
+        filter: &Filter,
+    ) -> Result<Vec<Match>, Error> {
+        let (asked, mut without) = (Asked::new(text), Asked::all(without));
+        without.words.truncate(UNWANTED);
+        if asked.words.is_empty() || k == 0 || filter.is_shut() {
+            return Ok(Vec::new());
+        }
+        self.pool.run(Purpose::Search, |session| {
+            search::matching(session, &asked, &without, k, filter)
+        })
+    }
+
+    fn browse(&self, filter: &Filter, skip: usize, limit: usize) -> Result<Vec<i64>, Error> {
+        if filter.is_shut() {
+            return Ok(Vec::new());
+        }
+        self.pool.run(Purpose::Search, |session| {
+            search::browse(session, filter, skip, limit)
+        })
+    }
+
+    fn files(&self, ids: &[i64]) -> Result<Vec<File>, Error> {
+        let mut found: HashMap<i64, File> = self.pool.run(Purpose::Search, |session| {
+            let rows = session.query(sql::FILES, &[&ids])?;
+            rows.iter()
+                .map(|row| rows::file(row, &self.place).map(|file| (file.id, file)))
+                .collect()
+        })?;
+        // A number that is asked for twice is answered twice.
+        let mut again: HashMap<i64, usize> = HashMap::new();
+        for id in ids {
+            *again.entry(*id).or_default() += 1;
+        }
+        let mut files = Vec::with_capacity(found.len());
+        for id in ids {
+            let left = again.get_mut(id).map_or(0, |left| {
+                *left -= 1;
+                *left
+            });
+            files.extend(if left == 0 {
+                found.remove(id)
+            } else {
+                found.get(id).cloned()
+            });
+        }
+        Ok(files)
+    }
+
+    fn find(&self, path: &str) -> Result<Option<File>, Error> {
+        let path = prepare::text(path);
+        self.pool.run(Purpose::Search, |session| {
+            session
+                .query(sql::FILE_OF_PATH, &[&path])?
+                .first()
+                .map(|row| rows::file(row, &self.place))
+                .transpose()
+        })
+    }
+
+    fn windows(&self, file: i64) -> Result<Vec<Window>, Error> {
+        self.pool
+            .run(Purpose::Search, |session| windows_of(session, file))
+    }
+
+    fn overview(&self) -> Result<Overview, Error> {
+        self.pool.run(Purpose::Read, overview)
+    }
+
+    fn each(&self, take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error> {
+        self.pages(|session, file| {
+            let windows = windows_of(session, file.id)?;
+            let File {
+                path,
+                stat,
+                content,
+                sound,
+                notes,
+                ..
+            } = file;
+            Ok(take(Entry {
+                path,
+                stat,
+                content,
+                sound,
+                notes,
+                windows,
+            }))
+        })
+    }
+
+    fn each_file(&self, take: &mut dyn FnMut(File) -> ControlFlow<()>) -> Result<(), Error> {
+        self.pages(|_, file| Ok(take(file)))
+    }
+
+    fn tidy(&self, progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> Result<(), Error> {
+        upkeep::tidy(&self.scene(), progress)
+    }
+
+    fn check(&self) -> Result<Vec<String>, Error> {
+        upkeep::check(&self.scene())
+    }
+}

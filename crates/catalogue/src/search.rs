@@ -1,0 +1,393 @@
+//! A question to a library, and its answer: meaning (vectors) and words, fused by the ranks that they give.
+//!
+//! Each of the two orders the files by itself. Their scores do not compare, so what is added is the reciprocal of a constant plus
+//! the rank (Cormack, Clarke and Büttcher 2009, with their constant of 60). A file that has only some of the words counts that
+//! share of it: one word of four that happens to be in a name does not outweigh what the recording sounds like. What has equal
+//! scores has equal ranks, and is shown in the order of paths.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+
+use crate::words::Asked;
+use crate::{Error, File, Filter, Match, Near, Store, prepare};
+
+/// How much what is not wanted counts against what is wanted, in [`toward`].
+pub const AVOIDED_WEIGHT: f32 = 0.5;
+/// What is added to a rank before its reciprocal is taken.
+const STEEPNESS: f64 = 60.0;
+/// How many files each side gives to be fused, at least. It does not grow with each page, which would mix the pages up.
+const DEPTH: usize = 256;
+/// How many windows with the score of the last hit are looked through for the first ones by path.
+const TIES: usize = 4096;
+
+/// A question. It asks by meaning if there is a vector, by words if there are words, and fuses both if there are both. With
+/// neither, it asks for all files that pass the filter, by path.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Query {
+    /// What is meant, as a vector of any length but zero. Words to avoid have been subtracted from it already.
+    pub vector: Option<Vec<f32>>,
+    /// Words that names, folders, tags, captions and metadata are searched for.
+    pub words: Option<String>,
+    /// Words that must not be in these.
+    pub without: Vec<String>,
+    /// Which files are looked at.
+    pub filter: Filter,
+    /// Most hits of one file; 1 is what people want, and windows of one recording do not fill the list.
+    pub per_file: usize,
+    /// A file that is not shown: the one that others are to be like.
+    pub except: Option<i64>,
+    /// Hits to leave out at the beginning.
+    pub skip: usize,
+    /// Hits to give.
+    pub limit: usize,
+}
+
+/// A file, or a moment of one, that answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Hit {
+    /// Its place, from 1.
+    pub rank: usize,
+    /// What the order is by: the sum of reciprocal ranks, or the cosine if only meaning was asked for, or the share and score of words. Higher is better.
+    pub score: f64,
+    /// The cosine of the moment and the question, if meaning was asked for and found it.
+    pub meaning: Option<f32>,
+    /// Which share of the question's words the file has, if words were asked for.
+    pub words: Option<f64>,
+    /// Where the moment begins, in seconds; none if it is the whole recording.
+    pub start: Option<f64>,
+    /// Where it ends.
+    pub end: Option<f64>,
+    /// The file.
+    pub file: File,
+}
+
+/// What may become a hit.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    file: i64,
+    score: f64,
+    meaning: Option<f32>,
+    words: Option<f64>,
+    moment: Option<(f64, f64)>,
+}
+
+/// Answers a question.
+///
+/// # Errors
+/// If the store cannot be read, or the question's vector does not fit it.
+pub fn search(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
+    if query.limit == 0 {
+        return Ok(Vec::new());
+    }
+    let need = query.skip.saturating_add(query.limit);
+    let words = query
+        .words
+        .as_deref()
+        .filter(|text| !Asked::new(text).words.is_empty());
+    let candidates = match (&query.vector, words) {
+        (None, None) => return browsed(store, query),
+        (Some(vector), None) => {
+            let near = moments(store, query, vector, need)?;
+            near.iter()
+                .map(|near| meant(near, f64::from(near.score)))
+                .collect()
+        }
+        (None, Some(text)) => {
+            let found = named(store, query, text, need)?;
+            found.iter().map(|found| worded(found, found.score)).collect()
+        }
+        (Some(vector), Some(text)) => {
+            let depth = need.max(DEPTH).checked_next_power_of_two().unwrap_or(usize::MAX);
+            fused(
+                &moments(store, query, vector, depth)?,
+                &named(store, query, text, depth)?,
+            )
+        }
+    };
+    page(store, query, candidates)
+}
+
+/// The direction of what is wanted and not of what is avoided: the sum of the wanted vectors less `weight` times the sum of the
+/// avoided ones, each taken with length 1, and the result, too. None if nothing remains, or if nothing but something to avoid
+/// was given: nearly all sounds are far from any one sound, so that the opposite of a sound means nothing.
+///
+/// ```
+/// let (dog, cat) = (vec![1.0, 0.0], vec![0.0, 1.0]);
+/// let dogs = hark_catalogue::toward(&[dog.clone()], &[cat], 0.5).unwrap();
+/// assert!(dogs[0] > 0.0 && dogs[1] < 0.0);
+/// assert_eq!(hark_catalogue::toward(&[dog.clone()], &[dog], 1.0), None);
+/// ```
+pub fn toward(wanted: &[Vec<f32>], avoided: &[Vec<f32>], weight: f32) -> Option<Vec<f32>> {
+    let dim = wanted.first()?.len();
+    let mut sum = vec![0.0_f64; dim];
+    let signed = wanted.iter().map(|vector| (vector, 1.0));
+    for (vector, sign) in signed.chain(avoided.iter().map(|vector| (vector, -f64::from(weight)))) {
+        if vector.len() != dim {
+            return None;
+        }
+        for (sum, value) in sum.iter_mut().zip(prepare::unit(vector)?) {
+            *sum += sign * f64::from(value);
+        }
+    }
+    let sum: Vec<f32> = sum.into_iter().map(|value| value as f32).collect();
+    // What remains of equal vectors is the rounding of their 32 bits, which is no direction.
+    (prepare::norm(&sum) > 1e-5)
+        .then(|| prepare::unit(&sum))
+        .flatten()
+}
+
+fn meant(near: &Near, score: f64) -> Candidate {
+    let moment = (!near.whole).then_some((near.start, near.end));
+    Candidate {
+        file: near.file,
+        score,
+        meaning: Some(near.score),
+        words: None,
+        moment,
+    }
+}
+
+fn worded(found: &Match, score: f64) -> Candidate {
+    Candidate {
+        file: found.file,
+        score,
+        meaning: None,
+        words: Some(found.share),
+        moment: None,
+    }
+}
+
+/// The nearest windows, at most `per_file` of each file: `need` of them and those with the score of the last, if there are.
+fn moments(store: &dyn Store, query: &Query, vector: &[f32], need: usize) -> Result<Vec<Near>, Error> {
+    let barred = barred(store, query)?;
+    let mut k = need
+        .saturating_mul(2)
+        .saturating_add(barred.len().min(need))
+        .max(32);
+    loop {
+        let mut near = store.nearest(vector, k, &query.filter)?;
+        let all = near.len() < k;
+        near.sort_by(|a, b| {
+            b.score
+                .total_cmp(&a.score)
+                .then(a.file.cmp(&b.file))
+                .then(a.start.total_cmp(&b.start))
+        });
+        let mut of_file: HashMap<i64, usize> = HashMap::new();
+        near.retain(|near| {
+            let count = of_file.entry(near.file).or_default();
+            *count += 1;
+            *count <= query.per_file.max(1) && !barred.contains(&near.file)
+        });
+        let last = need
+            .checked_sub(1)
+            .and_then(|last| near.get(last))
+            .map(|near| near.score);
+        let tied = near.last().is_some_and(|near| Some(near.score) == last);
+        if all || (last.is_some() && (!tied || k > need.saturating_mul(4).saturating_add(TIES))) {
+            near.retain(|near| last.is_none_or(|last| near.score >= last));
+            return Ok(near);
+        }
+        k = k.saturating_mul(4);
+    }
+}
+
+/// The files with the words, without the one that is not to be shown.
+fn named(store: &dyn Store, query: &Query, text: &str, need: usize) -> Result<Vec<Match>, Error> {
+    let mut found = store.matching(text, &query.without, need.saturating_add(1), &query.filter)?;
+    found.retain(|found| Some(found.file) != query.except);
+    found.truncate(need);
+    Ok(found)
+}
+
+/// Files that are not shown.
+fn barred(store: &dyn Store, query: &Query) -> Result<HashSet<i64>, Error> {
+    let mut barred: HashSet<i64> = query.except.into_iter().collect();
+    for text in &query.without {
+        // The space says that the last word is finished.
+        let found = store.matching(&format!("{text} "), &[], usize::MAX, &query.filter)?;
+        barred.extend(found.iter().map(|found| found.file));
+    }
+    Ok(barred)
+}
+
+/// Files by path.
+fn browsed(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
+    let barred = barred(store, query)?;
+    // Of files that are not shown nobody knows the places: with any, those of the pages before are asked for, too.
+    let mut from = if barred.is_empty() { query.skip } else { 0 };
+    let leave = query.skip - from;
+    let wanted = query.limit.saturating_add(leave);
+    let mut found: Vec<i64> = Vec::new();
+    while found.len() < wanted {
+        let step = wanted - found.len();
+        let ids = store.browse(&query.filter, from, step)?;
+        let last = ids.len() < step;
+        from = from.saturating_add(ids.len());
+        found.extend(ids.into_iter().filter(|id| !barred.contains(id)));
+        if last {
+            break;
+        }
+    }
+    let blank = |&file: &i64| Candidate {
+        file,
+        score: 0.0,
+        meaning: None,
+        words: None,
+        moment: None,
+    };
+    let candidates: Vec<Candidate> = found.iter().skip(leave).map(blank).collect();
+    Ok(numbered(shown(store, &candidates)?, query.skip))
+}
+
+/// Sums of reciprocal ranks.
+fn fused(near: &[Near], found: &[Match]) -> Vec<Candidate> {
+    let places = ranks(found.iter().map(|found| found.score));
+    let mut words: HashMap<i64, (f64, f64)> = HashMap::new();
+    for (found, rank) in found.iter().zip(places) {
+        words.insert(found.file, (found.share, found.share / (STEEPNESS + rank)));
+    }
+    let mut heard = HashSet::new();
+    let places = ranks(near.iter().map(|near| f64::from(near.score)));
+    let mut all: Vec<Candidate> = Vec::with_capacity(near.len() + found.len());
+    for (near, rank) in near.iter().zip(places) {
+        heard.insert(near.file);
+        let mut candidate = meant(near, 1.0 / (STEEPNESS + rank));
+        if let Some(&(share, part)) = words.get(&near.file) {
+            candidate.words = Some(share);
+            candidate.score += part;
+        }
+        all.push(candidate);
+    }
+    let unheard = found.iter().filter(|found| !heard.contains(&found.file));
+    all.extend(unheard.map(|found| worded(found, words.get(&found.file).map_or(0.0, |&(_, part)| part))));
+    all
+}
+
+/// Ranks from 1 of scores that come best first; equal scores have the rank of the first of them.
+fn ranks(scores: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut ranks: Vec<f64> = Vec::new();
+    let mut before: Option<(f64, f64)> = None;
+    for (place, score) in scores.enumerate() {
+        let rank = match before {
+            Some((equal, rank)) if equal.total_cmp(&score).is_eq() => rank,
+            _ => place as f64 + 1.0,
+        };
+        before = Some((score, rank));
+        ranks.push(rank);
+    }
+    ranks
+}
+
+/// The hits that were asked for, of all that were found.
+fn page(store: &dyn Store, query: &Query, mut all: Vec<Candidate>) -> Result<Vec<Hit>, Error> {
+    all.sort_by(|a, b| b.score.total_cmp(&a.score));
+    let last = query.skip.saturating_add(query.limit - 1);
+    if let Some(last) = all.get(last).map(|last| last.score) {
+        all.retain(|candidate| candidate.score >= last);
+    }
+    let mut hits = shown(store, &all)?;
+    let start = |hit: &Hit| hit.start.unwrap_or(-1.0);
+    hits.sort_by(|a, b| {
+        let score = b.score.total_cmp(&a.score);
+        score
+            .then_with(|| a.file.path.cmp(&b.file.path))
+            .then(start(a).total_cmp(&start(b)))
+    });
+    hits.drain(..query.skip.min(hits.len()));
+    hits.truncate(query.limit);
+    Ok(numbered(hits, query.skip))
+}
+
+/// Candidates with their files; one whose file has gone since is left out.
+fn shown(store: &dyn Store, candidates: &[Candidate]) -> Result<Vec<Hit>, Error> {
+    let mut ids: Vec<i64> = candidates.iter().map(|candidate| candidate.file).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let files: HashMap<i64, File> = store
+        .files(&ids)?
+        .into_iter()
+        .map(|file| (file.id, file))
+        .collect();
+    let hit = |candidate: &Candidate| {
+        let file = files.get(&candidate.file)?.clone();
+        let (start, end) = candidate.moment.unzip();
+        let Candidate {
+            score,
+            meaning,
+            words,
+            ..
+        } = *candidate;
+        Some(Hit {
+            rank: 0,
+            score,
+            meaning,
+            words,
+            start,
+            end,
+            file,
+        })
+    };
+    Ok(candidates.iter().filter_map(hit).collect())
+}
+
+/// Gives hits their places, after those that were left out.
+fn numbered(mut hits: Vec<Hit>, skip: usize) -> Vec<Hit> {
+    for (place, hit) in hits.iter_mut().enumerate() {
+        hit.rank = skip.saturating_add(place).saturating_add(1);
+    }
+    hits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_avoided_is_turned_away_from() {
+        let (east, north) = (vec![2.0, 0.0, 0.0], vec![0.0, 5.0, 0.0]);
+        let close = |got: Option<Vec<f32>>, expected: [f32; 3]| {
+            let got = got.unwrap();
+            assert!(
+                got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6),
+                "{got:?}"
+            );
+        };
+        let half = 0.5_f32.sqrt();
+        close(
+            toward(&[east.clone(), north.clone()], &[], 1.0),
+            [half, half, 0.0],
+        );
+        close(
+            toward(std::slice::from_ref(&east), std::slice::from_ref(&north), 1.0),
+            [half, -half, 0.0],
+        );
+        close(
+            toward(std::slice::from_ref(&east), std::slice::from_ref(&north), 0.0),
+            [1.0, 0.0, 0.0],
+        );
+        assert_eq!(
+            toward(std::slice::from_ref(&east), std::slice::from_ref(&east), 1.0),
+            None
+        );
+        assert_eq!(toward(&[], std::slice::from_ref(&east), 1.0), None);
+        assert_eq!(
+            toward(&[east.clone(), vec![1.0]], &[], 1.0),
+            None,
+            "of two dimensions"
+        );
+        assert_eq!(toward(&[vec![0.0; 3]], &[], 1.0), None);
+        assert_eq!(toward(&[vec![f32::NAN; 3]], &[], 1.0), None);
+        assert_eq!(toward(&[east], &[north], f32::INFINITY), None);
+    }
+
+    #[test]
+    fn equal_scores_have_equal_ranks() {
+        assert_eq!(
+            ranks([0.9, 0.5, 0.5, 0.5, 0.1].into_iter()),
+            [1.0, 2.0, 2.0, 2.0, 5.0]
+        );
+        assert!(ranks(std::iter::empty()).is_empty());
+    }
+}

@@ -1,0 +1,319 @@
+//! Text as a full-text index takes it: names of files and what users type become lists of plain words, by the same rules.
+//!
+//! A text is brought to one form (Unicode NFKD without accents), then cut wherever letters end: at spaces, underscores and
+//! punctuation, between letters and digits, and where a small letter is followed by a capital one. `DogBark_03-close.WAV` names
+//! `dog bark 03 close`. Words leave in small letters. What is typed is cut likewise, so that nothing in it is syntax: what leaves
+//! here holds letters, digits and marks of Indic scripts alone. Both stores use this; stemming is theirs.
+
+use std::collections::HashSet;
+
+use unicode_normalization::UnicodeNormalization;
+
+use crate::{Notes, Sound};
+
+/// Letters of a word that count. Nobody types more; a file may say anything of itself.
+const LONGEST: usize = 64;
+/// Words of a question that count.
+const MOST: usize = 32;
+/// Bytes of a text that are looked at: as much as a long book.
+const FARTHEST: usize = 1 << 20;
+
+/// Words that name no sound. They count only in a question that has no others.
+const STOP: [&str; 54] = [
+    "a", "about", "an", "and", "are", "as", "at", "be", "being", "but", "by", "can", "for", "from", "has",
+    "have", "he", "her", "his", "i", "if", "in", "into", "is", "it", "its", "me", "my", "no", "not", "of",
+    "on", "or", "our", "she", "so", "some", "such", "that", "the", "their", "then", "there", "these", "they",
+    "this", "to", "was", "we", "were", "which", "while", "with", "you",
+];
+
+/// Ends of names that say what kind of file it is.
+const KINDS: [&str; 34] = [
+    "3gp", "aac", "aif", "aifc", "aiff", "alac", "amr", "ape", "au", "bwf", "caf", "flac", "m4a", "m4b",
+    "mka", "mkv", "mov", "mp1", "mp2", "mp3", "mp4", "oga", "ogg", "opus", "rf64", "snd", "spx", "w64",
+    "wav", "wave", "weba", "webm", "wma", "wv",
+];
+
+/// What a file is found by, in the columns of the full-text index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Columns {
+    /// Of the last part of its path, without what says its kind.
+    pub name: String,
+    /// Of the rest of its path.
+    pub folders: String,
+    /// Of its tags.
+    pub tags: String,
+    /// Of its captions.
+    pub captions: String,
+    /// Of the values of its metadata.
+    pub metadata: String,
+}
+
+/// What a word counts in each of the columns, in the order of [`Columns`].
+pub(crate) const WEIGHTS: [f64; 5] = [4.0, 1.0, 4.0, 3.0, 1.0];
+
+impl Columns {
+    /// The words of a file.
+    pub(crate) fn new(path: &str, sound: &Sound, notes: &Notes) -> Self {
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        Self {
+            name: indexed(stem(name)),
+            folders: indexed(folders),
+            tags: indexed(&notes.tags.join("\n")),
+            captions: indexed(&notes.captions.join("\n")),
+            metadata: indexed(
+                &sound
+                    .metadata
+                    .values()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            ),
+        }
+    }
+}
+
+/// A question's words.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Asked {
+    /// Each once, in their order.
+    pub words: Vec<String>,
+    /// Whether the last one may be the beginning of a longer one.
+    pub unfinished: bool,
+}
+
+impl Asked {
+    /// The words of a question. If nothing but stop words is asked for, these count.
+    pub(crate) fn new(text: &str) -> Self {
+        let cut = cut(text);
+        let all: Vec<String> = cut.iter().map(|word| word.text.clone()).collect();
+        let telling = |word: &String| !STOP.contains(&word.as_str());
+        let only_stops = !all.iter().any(telling);
+        let ends_in_word = cut.last().is_some_and(|word| word.at_end);
+        let last = all.last().cloned();
+        let mut seen = HashSet::new();
+        let mut words: Vec<String> = all
+            .into_iter()
+            .filter(|word| only_stops || telling(word))
+            .filter(|word| seen.insert(word.clone()))
+            .collect();
+        words.truncate(MOST);
+        // A last word that came before, or was left out, is not the last of those that count.
+        let unfinished = ends_in_word && words.last() == last.as_ref() && !words.is_empty();
+        Self { words, unfinished }
+    }
+
+    /// The words of several texts, each of them finished.
+    pub(crate) fn all(texts: &[String]) -> Self {
+        let mut words: Vec<String> = texts.iter().flat_map(|text| Self::new(text).words).collect();
+        let mut seen = HashSet::new();
+        words.retain(|word| seen.insert(word.clone()));
+        Self {
+            words,
+            unfinished: false,
+        }
+    }
+}
+
+/// The name of a file without what says its kind.
+fn stem(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((stem, kind)) if KINDS.contains(&kind.to_ascii_lowercase().as_str()) => stem,
+        _ => name,
+    }
+}
+
+/// The words of a text as the full-text index takes them, with a space between them. A word that is cut at a capital letter is
+/// there as a whole, too: `YouTube` is found by `tube` and by `youtube`.
+fn indexed(text: &str) -> String {
+    let mut out = String::new();
+    let mut joined = String::new();
+    let mut parts = 0;
+    let finish = |out: &mut String, joined: &mut String, parts: &mut usize| {
+        if *parts > 1 {
+            out.push(' ');
+            out.extend(joined.chars().take(LONGEST));
+        }
+        joined.clear();
+        *parts = 0;
+    };
+    for word in cut(text) {
+        if !word.after_case {
+            finish(&mut out, &mut joined, &mut parts);
+        }
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&word.text);
+        // Longer than the bound it is no word anybody types.
+        if joined.len() <= 4 * LONGEST {
+            joined.push_str(&word.text);
+        }
+        parts += 1;
+    }
+    finish(&mut out, &mut joined, &mut parts);
+    out
+}
+
+/// A word of a text.
+struct Word {
+    text: String,
+    /// It follows the word before without anything between, where a capital letter begins.
+    after_case: bool,
+    /// The text ends with it.
+    at_end: bool,
+}
+
+/// What a character is to the cutting of words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Small,
+    Capital,
+    Digit,
+    /// Between words.
+    Gap,
+}
+
+/// Accents, which are left out: a word is found with and without them.
+fn is_accent(letter: char) -> bool {
+    matches!(letter, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}' | '\u{fe20}'..='\u{fe2f}')
+}
+
+fn kind(letter: char) -> Kind {
+    if letter.is_numeric() {
+        Kind::Digit
+    } else if letter.is_uppercase() && !letter.to_lowercase().eq([letter]) {
+        // Letters in circles and squares are capital ones for ever: nothing begins with them.
+        Kind::Capital
+    } else if letter.is_alphabetic() || unicode_normalization::char::is_combining_mark(letter) {
+        Kind::Small
+    } else {
+        Kind::Gap
+    }
+}
+
+/// Cuts a text into words in small letters.
+fn cut(text: &str) -> Vec<Word> {
+    let text = &text[..text.floor_char_boundary(FARTHEST)];
+    // Apostrophes are no gaps: a dog's bark is found by `dogs` and, through stemming, by `dog`.
+    let mut letters = text
+        .nfkd()
+        .filter(|&letter| !is_accent(letter) && !matches!(letter, '\'' | '\u{2019}'))
+        .peekable();
+    let mut words: Vec<Word> = Vec::new();
+    let mut word = String::new();
+    let mut taken = 0;
+    let mut after_case = false;
+    let mut before = Kind::Gap;
+    while let Some(letter) = letters.next() {
+        let now = kind(letter);
+        let next = letters.peek().map_or(Kind::Gap, |&letter| kind(letter));
+        let at_case = now == Kind::Capital
+            && (before == Kind::Small || (before == Kind::Capital && next == Kind::Small));
+        let at_digit = before != Kind::Gap && (now == Kind::Digit) != (before == Kind::Digit);
+        if (now == Kind::Gap || at_case || at_digit) && !word.is_empty() {
+            words.push(Word {
+                text: std::mem::take(&mut word),
+                after_case,
+                at_end: false,
+            });
+            taken = 0;
+            after_case = at_case;
+        }
+        if now == Kind::Gap {
+            after_case = false;
+        } else if taken < LONGEST {
+            word.extend(letter.to_lowercase().filter(|&letter| !is_accent(letter)));
+            taken += 1;
+        }
+        before = now;
+    }
+    if !word.is_empty() {
+        words.push(Word {
+            text: word,
+            after_case,
+            at_end: true,
+        });
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        Asked::new(text).words
+    }
+
+    #[test]
+    fn names_of_files_are_cut_into_words() {
+        let columns = Columns::new(
+            "/lib/FieldRecs 2024/DogBark_03-close.WAV",
+            &Sound::default(),
+            &Notes::default(),
+        );
+        assert_eq!(columns.name, "dog bark dogbark 03 close");
+        assert_eq!(columns.folders, "lib field recs fieldrecs 2024");
+        assert_eq!(words("DogBark_03-close"), ["dog", "bark", "03", "close"]);
+        assert_eq!(
+            words("HTMLParser XMLHttp2Go"),
+            ["html", "parser", "xml", "http", "2", "go"]
+        );
+        assert_eq!(stem("take.1.wav"), "take.1");
+        assert_eq!(stem("Mr.Smith"), "Mr.Smith");
+    }
+
+    #[test]
+    fn accents_case_and_forms_make_no_difference() {
+        assert_eq!(words("Café"), ["cafe"]);
+        assert_eq!(words("Cafe\u{301}"), ["cafe"]);
+        assert_eq!(words("ﬁre"), ["fire"]);
+        assert_eq!(words("İstanbul"), ["istanbul"]);
+        assert_eq!(words("dog’s dog's"), ["dogs"]);
+        assert_eq!(words("犬の声 собака"), ["犬の声", "собака"]);
+    }
+
+    #[test]
+    fn stop_words_count_only_alone() {
+        assert_eq!(words("the rain on a roof"), ["rain", "roof"]);
+        assert_eq!(words("on the"), ["on", "the"]);
+        assert!(words("  🐶 --- ").is_empty());
+    }
+
+    #[test]
+    fn the_last_word_is_unfinished_until_something_follows() {
+        assert!(Asked::new("dog ba").unfinished);
+        assert!(!Asked::new("dog ba ").unfinished);
+        assert!(
+            !Asked::new("dog barks on").unfinished,
+            "what is left out is no beginning"
+        );
+        assert!(!Asked::new("dog bark dog").unfinished);
+        assert!(!Asked::new("").unfinished);
+    }
+
+    #[test]
+    fn long_texts_are_bounded() {
+        let long = "x".repeat(3 << 20);
+        assert_eq!(words(&long), ["x".repeat(LONGEST)]);
+        let many: String = (0..1000)
+            .map(|number| format!("w{} ", "a".repeat(number % 60)))
+            .collect();
+        assert_eq!(words(&many).len(), MOST);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, rng_seed: RngSeed::Fixed(20_261_116), failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn words_hold_no_syntax(text in "\\PC{0,60}|[\\x00-\\x7f]{0,60}") {
+            for word in words(&text) {
+                prop_assert!(!word.is_empty() && word.chars().all(|letter| kind(letter) != Kind::Gap));
+            }
+            let again = indexed(&indexed(&text));
+            prop_assert_eq!(&indexed(&again), &again, "what is cut is not cut further");
+        }
+    }
+}
