@@ -1,0 +1,47 @@
+//! Why a server does not start.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Other machines could reach it, and anybody on them could listen.
+    #[error(
+        "{address} can be reached from other machines: give a token that clients must show, \
+         or serve on 127.0.0.1 for this machine alone"
+    )]
+    Exposed {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
+    /// The token cannot stand in a header.
+    #[error(
+        "a token has 1 to {most} characters: letters, digits, and any of -._~+/=; a long random one is safest"
+    )]
+    Token {
+        /// The longest that is taken.
+        most: usize,
+    },
+    /// A bound that would let nothing through.
+    #[error("{option} must be at least 1")]
+    Bound {
+        /// Which of the options.
+        option: &'static str,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Threads cannot be started.
+    #[error("cannot start the server's threads: {source}")]
+    Threads {
+        /// What the system says.
+        source: io::Error,
+    },
+}

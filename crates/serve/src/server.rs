@@ -1,0 +1,99 @@
+//! What all requests share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::http::StatusCode;
+use hark_catalogue::Store;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::gate::Gate;
+use crate::guard::WrongTokens;
+use crate::metrics::Metrics;
+use crate::refusal::Refusal;
+use crate::vectors::Vectors;
+use crate::{Ears, Options};
+
+/// Texts whose vectors are kept: a few kilobytes each.
+const KEPT_TEXTS: usize = 512;
+
+/// Looks at the library (one file, its numbers) at work at once. They are short, and wait for no search.
+pub(crate) const LOOKS: usize = 4;
+
+/// What all requests share.
+pub(crate) struct Server {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ears: Arc<dyn Ears>,
+    pub(crate) options: Options,
+    pub(crate) vectors: Vectors,
+    pub(crate) metrics: Metrics,
+    pub(crate) wrong_tokens: WrongTokens,
+    /// Searches and uploads that are listened to.
+    searches: Gate,
+    looks: Gate,
+    /// Uploads that are on their way.
+    pub(crate) uploads: Arc<Semaphore>,
+    /// Recordings that are decoded for listening, each for one piece at a time.
+    pub(crate) decodings: Arc<Semaphore>,
+}
+
+impl Server {
+    pub(crate) fn new(store: Arc<dyn Store>, ears: Arc<dyn Ears>, options: Options) -> Self {
+        let permits = |n: usize| Arc::new(Semaphore::new(n.min(Semaphore::MAX_PERMITS)));
+        Self {
+            store,
+            ears,
+            vectors: Vectors::new(KEPT_TEXTS),
+            metrics: Metrics::default(),
+            wrong_tokens: WrongTokens::default(),
+            searches: Gate::new(options.searches, options.waiting),
+            // Never more than there are connections.
+            looks: Gate::new(LOOKS, usize::MAX),
+            uploads: permits(options.uploads),
+            decodings: permits(options.searches),
+            options,
+        }
+    }
+
+    /// Does a search in a thread of its own, when its turn has come.
+    pub(crate) async fn searching<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let Some(permit) = self.searches.enter().await else {
+            return Err(self.busy("too many searches at once: try again in a moment"));
+        };
+        self.run(permit, work).await
+    }
+
+    /// Looks something up in a thread of its own.
+    pub(crate) async fn looking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let Some(permit) = self.looks.enter().await else {
+            return Err(self.busy("too many requests at once: try again in a moment"));
+        };
+        self.run(permit, work).await
+    }
+
+    /// The permit is given back when the work is done, also if the client has gone away.
+    async fn run<T: Send + 'static>(
+        self: &Arc<Self>,
+        permit: OwnedSemaphorePermit,
+        work: impl FnOnce(&Self) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let server = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work(&server)
+        });
+        let broke = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the search broke down");
+        done.await.map_err(broke)?
+    }
+
+    pub(crate) fn busy(&self, message: &str) -> Refusal {
+        self.metrics.busy.fetch_add(1, Ordering::Relaxed);
+        Refusal::busy(message)
+    }
+}
