@@ -31,6 +31,7 @@ fn every_recipe_is_read_and_named_as_its_file() {
         "audiocaps-finetune",
         "clotho",
         "clotho-finetune",
+        "esc10",
         "finetune-own",
         "pretrain",
         "soundscape-full",
