@@ -3,6 +3,7 @@
 mod commands;
 mod evaluation;
 mod home;
+mod library;
 mod models;
 mod npy;
 mod output;
@@ -43,6 +44,14 @@ enum Command {
     Compare(commands::compare::Args),
     /// Repeat a recipe with several methods and seeds: tables, tests, curves
     Reproduce(commands::reproduce::Args),
+    /// Recordings into a library that can be searched
+    Index(Box<commands::index::Args>),
+    /// Find recordings of a library by words, or by a sound
+    Search(Box<commands::search::Args>),
+    /// The captions that fit a recording best
+    Describe(commands::describe::Args),
+    /// A library over HTTP, with a page to search and listen
+    Serve(commands::serve::Args),
     /// Models on this machine
     #[command(subcommand)]
     Models(commands::models::Command),
@@ -69,6 +78,10 @@ fn main() -> ExitCode {
         Command::Eval(args) => commands::eval::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
+        Command::Index(args) => commands::index::run(&args),
+        Command::Search(args) => commands::search::run(&args),
+        Command::Describe(args) => commands::describe::run(&args),
+        Command::Serve(args) => commands::serve::run(&args),
         Command::Models(command) => commands::models::run(command),
         Command::Bench(command) => commands::bench::run(command),
     };

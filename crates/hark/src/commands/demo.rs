@@ -1,11 +1,13 @@
 //! `hark demo`: the whole story on soundscapes, with nothing but this program.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
+use hark_catalogue::{Query, SqliteStore, Store, search};
 use hark_corpus::soundscape::{Split, Truth};
 use hark_encode::model::TextEncoder;
 use hark_learn::objective::Name;
@@ -20,6 +22,9 @@ use super::inputs::ThreadArgs;
 use super::train::{Training, make_soundscapes};
 use crate::evaluation::truth::Truth as Scenes;
 use crate::home::Home;
+use crate::library::LibraryModel;
+use crate::library::indexing::Indexing;
+use crate::library::plan::Part;
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
@@ -28,7 +33,7 @@ const EXAMPLES: &str = "Examples:
 
 Makes soundscapes (short recordings whose truth is known), trains the same small dual encoder on them twice,
 with hard pairs (InfoNCE) and with graded relevance (ListNet, lists over clips), compares the two on clips
-that neither has heard, and answers three queries. Nothing is downloaded. All that it makes is in one
+that neither has heard, indexes these clips as a library and puts three queries to it. Nothing is downloaded. All that it makes is in one
 folder; run it again and what is there is used.";
 
 /// The recipe, as it stands in the repository.
@@ -132,7 +137,15 @@ pub fn run(args: &Args) -> Result<()> {
     }
 
     let test = paired_t_test(&average_precisions(&methods[1]), &average_precisions(&methods[0]))?;
-    let answers = answers(&methods[1], &truth, threads)?;
+    let begun = Instant::now();
+    let library = library(args, &home, &methods[1], threads)?;
+    eprintln!(
+        "{}. a library of {} test clips, indexed with the graded model: {}",
+        METHODS.len() + 2,
+        output::count(library.overview()?.files),
+        seconds(begun.elapsed())
+    );
+    let answers = answers(&methods[1], &truth, &library, threads)?;
     if args.json {
         return output::print_json(&json!({
             "folder": args.folder,
@@ -151,9 +164,10 @@ pub fn run(args: &Args) -> Result<()> {
     }
     write!(
         text,
-        "\nThe models are {} and {}. Try:\n  hark embed --text 'a dog barks' --model {} -o query.npy\n",
+        "\nThe models are {} and {}. Search sounds with one, in a browser too:\n  hark index {} --model {}\n  hark search 'a dog barks'\n  hark serve\n",
         methods[0].run.join(run::BEST).display(),
         methods[1].run.join(run::BEST).display(),
+        sounds.display(),
         methods[1].run.join(run::BEST).display(),
     )?;
     output::print(&text)
@@ -251,12 +265,12 @@ fn verdict(test: &PairedTest) -> String {
 /// A query and what was found for it.
 struct Answer {
     query: String,
-    hits: Vec<Hit>,
+    hits: Vec<Found>,
     /// Clips of which everything that the query says is true.
     fitting: usize,
 }
 
-struct Hit {
+struct Found {
     clip: String,
     score: f32,
     relevance: f32,
@@ -287,8 +301,39 @@ impl Answer {
     }
 }
 
-/// Three captions of the test split as queries, embedded by the model as it lies on disk.
-fn answers(method: &Method, truth: &Truth, threads: usize) -> Result<Vec<Answer>> {
+/// The test clips as a library, as `hark index` would make it.
+fn library(args: &Args, home: &Home, method: &Method, threads: usize) -> Result<SqliteStore> {
+    let folder = args.folder.join("library");
+    let best = method.run.join(run::BEST);
+    let model = LibraryModel::find(home, &best.display().to_string())?;
+    let encoder = model.audio(threads)?;
+    let settings = model.settings(&encoder, encoder.segment_seconds());
+    // One of an earlier training is of no use.
+    if SqliteStore::open(&folder).is_ok_and(|store| *store.settings() != settings) {
+        SqliteStore::remove(&folder)?;
+    }
+    let store = SqliteStore::open_or_create(&folder, &settings)?;
+    let clips = method
+        .judged
+        .data
+        .clips
+        .first()
+        .and_then(|clip| clip.path.parent());
+    let clips = fs_err::canonicalize(clips.context("no test clips")?)?;
+    store.add_root(&clips.to_string_lossy())?;
+    let indexing = Indexing {
+        store: &store,
+        listener: &|| Ok(&encoder),
+        notes: None,
+        part: Part::ALL,
+        copies: true,
+    };
+    indexing.run()?;
+    Ok(store)
+}
+
+/// Three captions of the test split as queries, embedded by the model as it lies on disk, and put to the library.
+fn answers(method: &Method, truth: &Truth, library: &dyn Store, threads: usize) -> Result<Vec<Answer>> {
     let data = &method.judged.data;
     let encoder = TextEncoder::open(&method.run.join(run::BEST), threads)?;
     let queries: Vec<usize> = [1, 3, 5].iter().map(|part| data.pairs.len() * part / 6).collect();
@@ -298,19 +343,26 @@ fn answers(method: &Method, truth: &Truth, threads: usize) -> Result<Vec<Answer>
         .collect();
     let vectors = encoder.embed(&texts, &mut |_, _| std::ops::ControlFlow::Continue(()))?;
     let dim = vectors.dim;
+    let name = |nth: usize| data.clips[nth].path.file_name().and_then(|name| name.to_str());
+    let clips: HashMap<&str, usize> = (0..data.clips.len())
+        .filter_map(|nth| Some((name(nth)?, nth)))
+        .collect();
     let mut answers = Vec::new();
     for (&query, vector) in queries.iter().zip(vectors.vectors.chunks_exact(dim)) {
-        let clips = method.judged.embedded.clips.chunks_exact(dim);
-        let mut ranked: Vec<(usize, f32)> = clips
-            .map(|clip| clip.iter().zip(vector).map(|(a, b)| a * b).sum())
-            .enumerate()
-            .collect();
-        ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let hits = ranked.iter().take(HITS).map(|&(clip, score)| Hit {
-            clip: data.clips[clip].id.clone(),
-            score,
-            relevance: truth.relevance(query, clip),
-            caption: data.captions_of(clip).next().unwrap_or_default().to_owned(),
+        let query_of = Query {
+            vector: Some(vector.to_vec()),
+            per_file: 1,
+            limit: HITS,
+            ..Query::default()
+        };
+        let hits = search(library, &query_of)?.into_iter().filter_map(|hit| {
+            let clip = *clips.get(hit.file.path.rsplit('/').next()?)?;
+            Some(Found {
+                clip: data.clips[clip].id.clone(),
+                score: hit.meaning.unwrap_or_default(),
+                relevance: truth.relevance(query, clip),
+                caption: data.captions_of(clip).next().unwrap_or_default().to_owned(),
+            })
         });
         answers.push(Answer {
             query: data.pairs[query].caption.clone(),

@@ -5,18 +5,18 @@ use std::path::Path;
 
 use crate::place::{Place, text};
 
-fn golden(name: &str) -> String {
+pub fn golden(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../encode/tests/golden/towers");
     folder.join(name).display().to_string()
 }
 
-fn recording(name: &str) -> String {
+pub fn recording(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../audio/tests/files");
     folder.join(name).display().to_string()
 }
 
 /// A place that has the authors' small checkpoint as the model `tiny`.
-fn with_model() -> Place {
+pub fn with_model() -> Place {
     let place = Place::new();
     place.ok(&import_arguments(
         &golden("authors.pt"),
@@ -25,7 +25,7 @@ fn with_model() -> Place {
     place
 }
 
-fn import_arguments<'a>(file: &'a str, tokenizer: &'a str) -> Vec<&'a str> {
+pub fn import_arguments<'a>(file: &'a str, tokenizer: &'a str) -> Vec<&'a str> {
     vec![
         "models",
         "import",

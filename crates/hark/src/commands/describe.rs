@@ -1,0 +1,105 @@
+//! `hark describe`: the captions that fit a recording best.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args as ClapArgs;
+use serde_json::json;
+
+use super::inputs::{CaptionArgs, ThreadArgs};
+use crate::home::Home;
+use crate::library::{LibraryModel, ModelEars};
+use crate::{output, progress};
+
+const EXAMPLES: &str = "Examples:
+  hark describe clip.wav --captions captions.csv --model my-model
+  hark describe *.wav --captions words.txt --model my-model -n 3 --json
+
+The file of captions is any that hark reads; a plain text has one caption a line. What stands first fits
+best; the numbers are cosines, which say little by themselves.";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Recordings
+    #[arg(value_name = "RECORDING", required = true)]
+    recordings: Vec<PathBuf>,
+    #[command(flatten)]
+    captions: CaptionArgs,
+    /// The model: a name of `hark models list`, or a model folder
+    #[arg(long, value_name = "NAME")]
+    model: String,
+    /// How many captions to show
+    #[arg(short = 'n', long, value_name = "N", default_value = "5")]
+    limit: usize,
+    #[command(flatten)]
+    threads: ThreadArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let set = args.captions.read()?;
+    // A caption that several clips have is one description.
+    let mut captions: Vec<&str> = set.texts();
+    captions.sort_unstable();
+    captions.dedup();
+    if captions.is_empty() {
+        bail!("no captions");
+    }
+    let model = LibraryModel::find(&Home::find()?, &args.model)?;
+    let ears = ModelEars::new(model, args.threads.count().get());
+    // A model that cannot hear is found out before thousands of captions are read.
+    ears.listener()?;
+    let bar = progress::items("reading captions");
+    let read = ears.reader()?.embed(&captions, &mut |done, total| {
+        progress::show(&bar, done as u64, total as u64)
+    });
+    bar.finish_and_clear();
+    let read = read?;
+    let mut described = Vec::new();
+    let mut failed = 0;
+    for path in &args.recordings {
+        let vector = match ears.hear(path) {
+            Ok(vector) => vector,
+            Err(error) if !progress::stopped() => {
+                eprintln!("hark: {error:#}");
+                failed += 1;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let scores = read.vectors.chunks_exact(read.dim.max(1));
+        let scores = scores.map(|caption| caption.iter().zip(&vector).map(|(a, b)| a * b).sum::<f32>());
+        let mut ranked: Vec<(f32, &str)> = scores.zip(captions.iter().copied()).collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+        ranked.truncate(args.limit);
+        if !args.json {
+            let lines = ranked
+                .iter()
+                .map(|(score, caption)| format!("  {score:.4}  {}\n", output::plain(caption)));
+            let lines: String = lines.collect();
+            output::print(&format!(
+                "{}\n{lines}",
+                output::plain(&path.display().to_string())
+            ))?;
+        }
+        let ranked: Vec<_> = ranked
+            .iter()
+            .map(|(score, caption)| json!({"caption": caption, "score": score}))
+            .collect();
+        described.push(json!({"recording": path.display().to_string(), "captions": ranked}));
+    }
+    if args.json {
+        output::print_json(&described)?;
+    }
+    if failed > 0 {
+        bail!(
+            "{} of {} recordings could not be read",
+            output::count(failed as u64),
+            output::count(args.recordings.len())
+        );
+    }
+    Ok(())
+}

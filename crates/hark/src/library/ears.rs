@@ -1,0 +1,106 @@
+//! What turns the questions of a library's users into vectors: its model.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, bail};
+use hark_encode::model::{AudioEncoder, TextEncoder, Told};
+use hark_serve::{Ears, EarsError};
+
+use super::LibraryModel;
+use crate::progress;
+
+/// A library's model. Each side is loaded when it is first needed.
+pub struct ModelEars {
+    model: LibraryModel,
+    threads: usize,
+    text: OnceLock<Result<TextEncoder, String>>,
+    audio: OnceLock<Result<AudioEncoder, String>>,
+}
+
+impl ModelEars {
+    /// Ears that compute a question on so many threads.
+    pub fn new(model: LibraryModel, threads: usize) -> Self {
+        Self {
+            model,
+            threads,
+            text: OnceLock::new(),
+            audio: OnceLock::new(),
+        }
+    }
+
+    /// The text side.
+    pub fn reader(&self) -> Result<&TextEncoder> {
+        let open = || {
+            self.model
+                .text(self.threads)
+                .map_err(|error| format!("{error:#}"))
+        };
+        loaded(self.text.get_or_init(open))
+    }
+
+    /// The audio side.
+    pub fn listener(&self) -> Result<&AudioEncoder> {
+        let open = || {
+            self.model
+                .audio(self.threads)
+                .map_err(|error| format!("{error:#}"))
+        };
+        loaded(self.audio.get_or_init(open))
+    }
+
+    /// Vectors of texts.
+    pub fn read(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+        let embedded = self.reader()?.embed(texts, &mut |_, _| stop())?;
+        let rows = embedded.vectors.chunks_exact(embedded.dim.max(1));
+        Ok(rows.map(<[f32]>::to_vec).collect())
+    }
+
+    /// The vector of a recording as a whole.
+    pub fn hear(&self, path: &Path) -> Result<Vec<f32>> {
+        let encoder = self.listener()?;
+        let mut vector = None;
+        // As in the library: padded as the model was trained, and not cropped.
+        let hop = encoder.segment_seconds();
+        encoder.embed_windows(&[path.to_owned()], hop, &mut |told| {
+            if let Told::Recording { result, .. } = told {
+                vector = Some(result.map(|clip| clip.vector));
+            }
+            stop()
+        })?;
+        match vector {
+            Some(vector) => Ok(vector.with_context(|| path.display().to_string())?),
+            None => bail!("{}: nothing to hear", path.display()),
+        }
+    }
+}
+
+fn loaded<T>(side: &Result<T, String>) -> Result<&T> {
+    side.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+fn stop() -> ControlFlow<()> {
+    if progress::stopped() {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
+}
+
+impl Ears for ModelEars {
+    fn text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EarsError> {
+        self.read(texts)
+            .map_err(|error| EarsError::Model { source: error.into() })
+    }
+
+    fn sound(&self, recording: &Path) -> Result<Vec<f32>, EarsError> {
+        self.listener()
+            .map_err(|error| EarsError::Model { source: error.into() })?;
+        // The model takes whatever can be decoded: what it refuses is the recording's fault. Where it lies on this machine is nobody's
+        // business.
+        self.hear(recording).map_err(|error| EarsError::Recording {
+            what: format!("{error:#}").replace(&recording.display().to_string(), "the recording"),
+        })
+    }
+}
