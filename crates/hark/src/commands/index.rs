@@ -320,7 +320,7 @@ fn report(args: &Args, store: &dyn Store, outcome: &Outcome) -> Result<()> {
     );
     if !twice.is_empty() {
         eprintln!(
-            "{} recordings are there more than once: hark index --duplicates lists them",
+            "recordings that are there more than once: {}; hark index --duplicates lists them",
             output::count(twice.len())
         );
     }
@@ -355,7 +355,7 @@ fn show_duplicates(args: &Args, groups: &[Vec<String>]) -> Result<()> {
         output::print("\n")?;
     }
     eprintln!(
-        "{} recordings are there more than once",
+        "recordings that are there more than once: {}",
         output::count(groups.len())
     );
     Ok(())
