@@ -426,7 +426,11 @@ fn killed_at_any_moment_nothing_is_lost_or_doubled() {
     let begun = Instant::now();
     index(&place, &["sounds", "--model", "tiny", "--name", "whole"]);
     let whole = begun.elapsed();
-    let kills = kill_while_indexing(&place, whole, &["sounds", "--model", "tiny", "--name", "killed"]);
+    let kills = kill_while_indexing(
+        &place,
+        whole / 20,
+        &["sounds", "--model", "tiny", "--name", "killed"],
+    );
     assert_eq!(kills, 20, "indexing was too quick to be killed");
     let outcome = index(&place, &["--name", "killed"]);
     assert_eq!(outcome["recordings"], 999);
@@ -452,7 +456,7 @@ fn killed_at_any_moment_nothing_is_lost_or_doubled() {
     }
     place.write("tags.csv", tags);
     let again = ["--name", "killed", "--tags", "tags.csv"];
-    let kills = kill_while_indexing(&place, whole, &again);
+    let kills = kill_while_indexing(&place, whole / 20, &again);
     assert!(kills >= 2, "indexing was too quick to be killed: {kills}");
     index(&place, &again);
     index(
@@ -480,8 +484,8 @@ pub fn thousand_files(place: &Place) {
     }
 }
 
-/// Begins an indexing twenty times and kills it after a random part of a twentieth of the time that all of it takes.
-pub fn kill_while_indexing(place: &Place, whole: Duration, args: &[&str]) -> usize {
+/// Begins an indexing twenty times and kills it after a random part of `longest`.
+pub fn kill_while_indexing(place: &Place, longest: Duration, args: &[&str]) -> usize {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut kills = 0;
     for _ in 0..20 {
@@ -495,7 +499,7 @@ pub fn kill_while_indexing(place: &Place, whole: Duration, args: &[&str]) -> usi
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let until = Instant::now() + whole.mul_f64(0.005 + part * 0.05);
+        let until = Instant::now() + longest.mul_f64(0.1 + 0.9 * part);
         while Instant::now() < until && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
