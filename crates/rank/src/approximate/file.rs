@@ -288,9 +288,11 @@ impl Payload<'_> {
                 Numbers::F16 => vector.as_chunks::<2>().0.iter().fold(true, |finite, &bits| {
                     finite & f16::from_le_bytes(bits).is_finite()
                 }),
-                Numbers::I8 => vector
-                    .last_chunk()
-                    .is_some_and(|&factor| f32::from_le_bytes(factor).is_finite()),
+                // The largest number of a vector is 127, so that it is at least as long as that before it is scaled.
+                Numbers::I8 => vector.last_chunk().is_some_and(|&factor| {
+                    let factor = f32::from_le_bytes(factor);
+                    factor > 0.0 && factor < 1.0 / 126.0
+                }),
             };
             self.ensure(finite, "a vector holds what is no number")?;
         }

@@ -42,11 +42,11 @@ pub const SEARCHES: usize = 32;
 /// From how many rows on an index is worth its while.
 ///
 /// With vectors of 1,024 numbers and the default options, a search and ranking 20 candidates again took 0.11 ms in an
-/// index of 2,000 vectors, 0.15 ms of 5,000, 0.19 ms of 10,000 and 0.26 ms of 20,000. A row takes
-/// [`crate::scan::nearest`] 0.05 µs while all of them stay in the processor's cache and 0.25 µs when they do not, and a
-/// second thread halves that but takes 0.04 ms to begin. Both are equally fast at about 2,500 rows on one thread and at
-/// about 5,000 on two; at twice that the index is ahead on any machine, and below it is not worth the third of a
-/// millisecond and the kilobyte that each vector takes, nor the few rows that it misses.
+/// index of 2,000 vectors, 0.14 ms of 5,000, 0.17 ms of 10,000 and 0.22 ms of 20,000. [`crate::scan::nearest`] took
+/// 0.10, 0.36, 1.9 and 4.9 ms on one thread, and on two, which share the way to the memory, 0.10, 0.55, 1.5 and 3.5 ms
+/// (x86-64 with AVX2, two cores that others used too; the fastest twentieth of all queries). The index is faster from about
+/// 2,500 rows on. Until there are four times as many a search of all rows stays below 2 ms, misses none, and spares the
+/// kilobyte and the millisecond of building that each vector takes.
 pub const WORTHWHILE_ROWS: usize = 10_000;
 
 /// Vectors that a thread adds before searches get their turn: some hundredths of a second of work.
