@@ -1,6 +1,6 @@
-"""Expected values for the retrieval metrics and the paired t-test of hark-rank.
+"""Expected values for the retrieval metrics and the paired t-test of hark-nearest.
 
-Writes crates/rank/tests/golden/metrics.json: small rankings with many relevant items and what trec_eval (through
+Writes crates/metrics/tests/golden/metrics.json: small rankings with many relevant items and what trec_eval (through
 pytrec_eval) finds, and paired series given by a formula with what scipy's ttest_rel finds.
 
     pip install numpy scipy pytrec_eval-terrier
@@ -18,7 +18,7 @@ import pytrec_eval
 import scipy
 from scipy.stats import ttest_rel
 
-OUT = Path(__file__).parent.parent / "crates/rank/tests/golden/metrics.json"
+OUT = Path(__file__).parent.parent / "crates/metrics/tests/golden/metrics.json"
 VERSIONS = {
     "python": platform.python_version(),
     "numpy": np.__version__,

@@ -1,6 +1,6 @@
-"""Expected values for the tests over clusters, by permutation and of several hypotheses of hark-rank.
+"""Expected values for the tests over clusters, by permutation and of several hypotheses of hark-nearest.
 
-Writes crates/rank/tests/golden/significance.json: paired series given by a formula with
+Writes crates/metrics/tests/golden/significance.json: paired series given by a formula with
 
 - `clustered`: what statsmodels finds for the constant in a regression of the differences on a constant, with
   cov_type="cluster" and its default correction for few clusters, by Student's t;
@@ -24,7 +24,7 @@ from metrics import splitmix64
 from scipy.stats import permutation_test
 from statsmodels.stats.multitest import multipletests
 
-OUT = Path(__file__).parent.parent / "crates/rank/tests/golden/significance.json"
+OUT = Path(__file__).parent.parent / "crates/metrics/tests/golden/significance.json"
 VERSIONS = {"python": platform.python_version()} | {name: version(name) for name in ("numpy", "scipy", "statsmodels")}
 FORMULA = (
     "u(i) = (splitmix64(seed * 2^32 + i) >> 40) / 2^24; cluster[i] = i div 5 where `fives`, else floor(u(2^30 + i) * clusters); "

@@ -1,8 +1,8 @@
-"""Expected values for the metrics of hark-rank where many scores are equal.
+"""Expected values for the metrics of hark-nearest where many scores are equal.
 
-Writes crates/rank/tests/golden/ties.json: small rankings with many relevant items and many equal scores, and
+Writes crates/metrics/tests/golden/ties.json: small rankings with many relevant items and many equal scores, and
 
-- `hashed`: what trec_eval (through pytrec_eval) finds in the order in which hark-rank puts equal scores by default, a hash
+- `hashed`: what trec_eval (through pytrec_eval) finds in the order in which hark-nearest puts equal scores by default, a hash
   of both ids and a seed. The hash is computed here once more, from its definition in `hash_order`, and the peer is given
   that order as strictly falling scores. ranx is given the same and must agree to 1e-12, or the script stops.
 - `keys`: what trec_eval finds for the equal scores themselves, which it orders by id, descending. The run leaves out items
@@ -28,7 +28,7 @@ import pytrec_eval
 import ranx
 from metrics import MASK, splitmix64
 
-OUT = Path(__file__).parent.parent / "crates/rank/tests/golden/ties.json"
+OUT = Path(__file__).parent.parent / "crates/metrics/tests/golden/ties.json"
 VERSIONS = {"python": platform.python_version()} | {
     name: version(name) for name in ("numpy", "pytrec_eval-terrier", "ranx", "numba")
 }

@@ -26,7 +26,7 @@ storages, so that they are not the same byte for byte when made anew.
 Run, from the root of the repository:
 
   pip install -r golden/requirements.txt
-  python golden/torch_files.py --out crates/encode/tests/golden/torch
+  python golden/torch_files.py --out crates/torchfile/tests/golden/torch
 """
 
 import argparse

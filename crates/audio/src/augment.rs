@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::mel::{DIVISOR, LogMel, OFFSET};
-use crate::random::{Random, STEP, mix};
+use hark_work::random::{Random, STEP, mix};
 use serde::{Deserialize, Serialize};
 
 /// PaSST's lower edge is raised by less than this, in whole hertz.

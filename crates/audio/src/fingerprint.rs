@@ -633,7 +633,7 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use hark_work::random::Random;
     use proptest::prelude::*;
 
     fn noise(seed: u64, samples: usize) -> Vec<f32> {

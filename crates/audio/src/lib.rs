@@ -32,7 +32,6 @@ mod outline;
 mod packets;
 mod pcm;
 mod peaks;
-pub mod random;
 mod resample;
 mod source;
 mod stream;

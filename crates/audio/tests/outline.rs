@@ -5,10 +5,10 @@ mod support;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use hark_audio::random::Random;
 use hark_audio::{
     COLUMNS, Decoder, Error, Fingerprint, Listener, Peaks, Resampler, Stream, alike, distance, outline, probe,
 };
+use hark_work::random::Random;
 use support::{all_files, bytes, file};
 
 const RATE: u32 = 44_100;

@@ -263,7 +263,7 @@ pub enum Error {
     },
     /// Vectors could not be compared.
     #[error("vectors could not be compared: {0}")]
-    Rank(#[from] hark_rank::Error),
+    Rank(#[from] hark_nearest::Error),
     /// The text of a library cannot be written.
     #[error("the text of the library could not be written: {0}")]
     Dump(std::io::Error),

@@ -167,8 +167,11 @@ impl CaptionSet {
     }
 }
 
-/// Open a file of captions or ratings; one that its size alone rules out is refused before it is read.
-pub(crate) fn open(path: &Path) -> Result<std::io::BufReader<fs_err::File>, Error> {
+/// Opens a file of captions or ratings; one that its size alone rules out is refused before it is read.
+///
+/// # Errors
+/// If the file cannot be opened, or is larger than [`crate::MAX_FILE_BYTES`].
+pub fn open(path: &Path) -> Result<std::io::BufReader<fs_err::File>, Error> {
     let file = fs_err::File::open(path).map_err(Error::Open)?;
     let limit = Limits::STATED.file_bytes;
     if file.metadata().map_err(Error::Open)?.len() > limit {

@@ -4,7 +4,7 @@
 //! Refused: rows whose length differs from the header's, and a quoted field that the file ends in. Blank lines are
 //! skipped.
 
-use std::io::{Chain, Read};
+use std::io::{BufRead, Chain, Read};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,9 @@ use csv::StringRecord;
 
 use crate::Error;
 use crate::error::Place;
-use crate::input::{Input, Meter};
+use crate::input::{Input, Limits, Meter};
+
+pub use crate::captions::open;
 
 /// The parser takes the end of the file for a closing quote, and so would make one caption of all the rows after an
 /// open quote. Text has no NUL byte ([`Input`] sees to that), so one that follows the text tells the two ends apart:
@@ -22,7 +24,7 @@ const AFTER_THE_TEXT: &str = "\0";
 const END: &[u8] = b"\n\0";
 
 /// The rows of a file with a header.
-pub(crate) struct Rows<'a> {
+pub struct Rows<'a> {
     parser: csv::Reader<Chain<Input<'a>, &'static [u8]>>,
     meter: Rc<Meter>,
     path: Arc<Path>,
@@ -32,25 +34,34 @@ pub(crate) struct Rows<'a> {
 }
 
 /// One row.
-pub(crate) struct Row<'r> {
+pub struct Row<'r> {
     fields: &'r StringRecord,
     /// The line at which it begins.
-    pub(crate) line: u64,
+    pub line: u64,
 }
 
 impl Row<'_> {
     /// A field by the index of its column. Rows are as long as the header, so an index that
     /// [`Rows::column`] gave always holds.
-    pub(crate) fn get(&self, column: usize) -> &str {
+    pub fn get(&self, column: usize) -> &str {
         self.fields.get(column).unwrap_or_default()
     }
 
-    pub(crate) fn place(&self) -> Place {
+    /// Where the row stands, for errors.
+    pub fn place(&self) -> Place {
         Place::line(self.line)
     }
 }
 
 impl<'a> Rows<'a> {
+    /// Reads the header of a file within the stated limits. `None` if the file is empty.
+    ///
+    /// # Errors
+    /// If the file cannot be read as a table.
+    pub fn read(reader: &'a mut dyn BufRead, path: &Arc<Path>, delimiter: u8) -> Result<Option<Self>, Error> {
+        Self::open(Input::new(reader, Arc::clone(path), Limits::STATED), delimiter)
+    }
+
     /// Read the header. `None` if the file is empty.
     pub(crate) fn open(input: Input<'a>, delimiter: u8) -> Result<Option<Self>, Error> {
         input.keep_lines();
@@ -81,12 +92,16 @@ impl<'a> Rows<'a> {
         &self.path
     }
 
-    pub(crate) fn columns(&self) -> &[String] {
+    /// The names of the columns.
+    pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
     /// The index of a column.
-    pub(crate) fn column(&self, name: &str) -> Result<usize, Error> {
+    ///
+    /// # Errors
+    /// If there is none of that name, or several.
+    pub fn column(&self, name: &str) -> Result<usize, Error> {
         let mut found = self
             .columns
             .iter()
@@ -108,7 +123,10 @@ impl<'a> Rows<'a> {
     }
 
     /// The next row, or `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Row<'_>>, Error> {
+    ///
+    /// # Errors
+    /// If the row is damaged, or not as long as the header.
+    pub fn next(&mut self) -> Result<Option<Row<'_>>, Error> {
         let Some(line) = self.advance()? else {
             return Ok(None);
         };

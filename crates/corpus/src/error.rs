@@ -365,95 +365,6 @@ pub enum Error {
     #[error(transparent)]
     Audio(#[from] hark_audio::Error),
 
-    /// A setting of a soundscape is out of its range.
-    #[error("the soundscape's `{name}` is {got}, but must be {expected}")]
-    SoundscapeSetting {
-        /// The setting's name.
-        name: &'static str,
-        /// Its value.
-        got: String,
-        /// What is accepted.
-        expected: String,
-    },
-
-    /// So few scenes are possible that one split would have none of its own.
-    #[error("no scene is left for the {split} clips: allow more kinds, more events or more attributes")]
-    TooFewScenes {
-        /// The split.
-        split: &'static str,
-    },
-
-    /// The folder holds soundscapes of other settings.
-    #[error("{} holds soundscapes of other settings: choose another folder or empty it", folder.display())]
-    OtherSoundscape {
-        /// The folder.
-        folder: Arc<Path>,
-    },
-
-    /// The folder holds something that is no set of soundscapes.
-    #[error("{} is not empty and holds no soundscapes: choose another folder", folder.display())]
-    FolderNotEmpty {
-        /// The folder.
-        folder: Arc<Path>,
-    },
-
-    /// Soundscapes of a layout that is not known.
-    #[error("{}: {} cannot be read, expected {expected}", path.display(), quoted(got))]
-    SoundscapeVersion {
-        /// The file.
-        path: Arc<Path>,
-        /// Its format and version.
-        got: String,
-        /// Those that can be read.
-        expected: String,
-    },
-
-    /// A row of a table of recordings or relevances that cannot be right.
-    #[error("{}: line {line}: {column} is {}, expected {expected}", path.display(), quoted(got))]
-    SoundscapeRow {
-        /// The file.
-        path: Arc<Path>,
-        /// The line.
-        line: u64,
-        /// The column.
-        column: &'static str,
-        /// The field as it stands in the file.
-        got: String,
-        /// What it should be.
-        expected: &'static str,
-    },
-
-    /// A file of relevances under which a clip's own caption is not wholly true of it.
-    #[error("{}: a caption of {} does not have relevance 1 to it; is the file whole?", path.display(), quoted(clip))]
-    OwnCaption {
-        /// The file.
-        path: Arc<Path>,
-        /// The clip.
-        clip: String,
-    },
-
-    /// A split has no recording of a category.
-    #[error("{}: no recording of {} is left for the {split} clips: name other folds or add recordings", path.display(), quoted(category))]
-    NoRecording {
-        /// The table.
-        path: Arc<Path>,
-        /// The category.
-        category: String,
-        /// The split.
-        split: &'static str,
-    },
-
-    /// A recording without sound.
-    #[error("{}: the recording is silent, or shorter than 0.03 s", path.display())]
-    SilentRecording {
-        /// The file.
-        path: Arc<Path>,
-    },
-
-    /// A recording cannot be read. The message of the source names the path.
-    #[error(transparent)]
-    Recording(hark_audio::Error),
-
     /// A file or folder cannot be written. The message of the source names the path.
     #[error(transparent)]
     Write(io::Error),
@@ -495,7 +406,9 @@ impl Error {
     }
 
     /// `lines_before`: the lines of the file before the first that the JSON reader was given.
-    pub(crate) fn from_json(path: &Arc<Path>, lines_before: u64, error: serde_json::Error) -> Self {
+    /// A parse error, with the position in the file.
+    ///
+    pub fn from_json(path: &Arc<Path>, lines_before: u64, error: serde_json::Error) -> Self {
         if error.is_io() {
             return Self::from_io(path, error.into());
         }
@@ -513,7 +426,8 @@ const SHOWN_CHARS: usize = 60;
 /// Further names are counted in messages, not listed.
 const SHOWN_NAMES: usize = 20;
 
-fn quoted(text: &str) -> String {
+/// Text from a file for a message: escaped, and cut where it is long.
+pub fn quoted(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
         None => format!("{text:?}"),

@@ -17,9 +17,9 @@ use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use crate::Error;
-use crate::error::nearest;
-use crate::torch::TorchFile;
 use crate::weights::{Start, Weights};
+use hark_torchfile::TorchFile;
+use hark_torchfile::nearest_name;
 
 /// The header of a safetensors file may not be longer than this; the format's own limit.
 const MAX_HEADER: u64 = 100_000_000;
@@ -44,7 +44,7 @@ impl Checkpoint {
     /// Opens the file and reads what it says of its tensors.
     ///
     /// # Errors
-    /// [`Error::Damaged`] or [`Error::DamagedTorch`] if that cannot be parsed or does not fit the file's length,
+    /// [`Error::Damaged`] or [`Error::Torch`] if that cannot be parsed or does not fit the file's length,
     /// [`Error::Unsupported`] for a file of PyTorch that holds no state dict.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let content = if is_torch(path)? {
@@ -127,7 +127,7 @@ impl Checkpoint {
                 .tensors()
                 .values()
                 .filter(|info| info.dtype.is_float())
-                .map(crate::torch::TensorInfo::elements)
+                .map(hark_torchfile::TensorInfo::elements)
                 .sum(),
         }
     }
@@ -142,7 +142,7 @@ impl Checkpoint {
             None => Err(Error::MissingTensor {
                 path: self.path.clone(),
                 name: name.to_owned(),
-                nearest: nearest(self.names(), name),
+                nearest: nearest_name(self.names(), name),
             }),
         }
     }
@@ -211,10 +211,10 @@ fn check_extent(file: &TorchFile) -> Result<(), Error> {
         .map(|info| (info.elements() as u64).saturating_mul(info.dtype.size()))
         .fold(0_u64, u64::saturating_add);
     if claimed > length.saturating_mul(SHARED).saturating_add(SLACK) {
-        return Err(Error::DamagedTorch {
+        return Err(Error::Torch(hark_torchfile::Error::Damaged {
             path: file.path().to_owned(),
             what: format!("its tensors have {claimed} bytes, and the file only {length}"),
-        });
+        }));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 
 use burn::tensor::{Tensor, TensorData};
 
-use crate::random::{key, uniform};
+use hark_work::random::{key, uniform};
 
 /// A forward pass in training.
 #[derive(Debug, Clone)]

@@ -55,14 +55,9 @@ pub enum Error {
         what: String,
     },
 
-    /// A file of PyTorch is damaged, or not one at all.
-    #[error("{path}: not a whole PyTorch file: {what}")]
-    DamagedTorch {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        what: String,
-    },
+    /// A file of PyTorch cannot be read.
+    #[error(transparent)]
+    Torch(#[from] hark_torchfile::Error),
 
     /// A checkpoint of another program does not have the tensors of the network that it seems to be.
     #[error("{path}: {}", faults(missing, misshapen, unexpected))]
@@ -226,20 +221,6 @@ fn all(names: &[String]) -> String {
         .map(|name| format!("`{name}`"))
         .collect::<Vec<_>>()
         .join(", ")
-}
-
-/// For an error: the stored name with the longest common ending, which shows a prefix that differs.
-pub(crate) fn nearest<'a>(names: impl Iterator<Item = &'a str>, wanted: &str) -> String {
-    let common = |name: &str| {
-        name.bytes()
-            .rev()
-            .zip(wanted.bytes().rev())
-            .take_while(|(a, b)| a == b)
-            .count()
-    };
-    names
-        .max_by_key(|name| common(name))
-        .map_or_else(|| "no tensors".to_owned(), |name| format!("`{name}`"))
 }
 
 /// The first few names, and how many more there are.

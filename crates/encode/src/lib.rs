@@ -32,14 +32,11 @@ pub mod sentence;
 pub mod store;
 mod texts;
 pub mod tokenize;
-pub mod torch;
 pub mod towers;
 pub mod transformer;
 pub mod weights;
-mod workers;
 
 pub use error::Error;
-pub use hark_audio::random;
 
 /// What a long-running call tells its caller, and what the caller may answer.
 ///

@@ -25,7 +25,8 @@ use crate::texts::{self, normalise, numbers};
 use crate::tokenize::Tokenizer;
 use crate::towers::{AudioConfig, AudioTower, MelBatch, TextTower, TokenBatch, Tower};
 use crate::weights::{Blank, Seeded, Source};
-use crate::{Error, Progress, store, workers};
+use crate::{Error, Progress, store};
+use hark_work::workers;
 
 /// Files of a model folder.
 pub const CARD: &str = "card.json";
@@ -456,7 +457,7 @@ impl AudioEncoder {
     pub fn features_of_all(&self, batches: &[MelBatch]) -> Result<Vec<Vec<f32>>, Error> {
         let next = AtomicUsize::new(0);
         let mut all = vec![Vec::new(); batches.len()];
-        workers::run(
+        workers::as_done(
             batches.len(),
             self.threads,
             &|| {
@@ -466,7 +467,7 @@ impl AudioEncoder {
             &|(nth, batch)| (nth, self.features(batch)),
             &mut |(nth, features)| {
                 all[nth] = features?;
-                Ok(())
+                Ok::<(), Error>(())
             },
         )?;
         Ok(all)

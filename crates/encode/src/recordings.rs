@@ -16,7 +16,9 @@ use hark_audio::Stream;
 
 use crate::card::Clip;
 use crate::model::{ClipVector, Told, WindowVector};
-use crate::{Error, workers};
+use hark_work::workers;
+
+use crate::Error;
 
 /// A clip's end of less than this part of a segment does not count beside other segments.
 const SHORT_TAIL: usize = 20;
@@ -362,7 +364,7 @@ pub(crate) fn embed(
         rate,
         project,
     };
-    workers::run(
+    workers::as_done(
         threads,
         threads,
         &|| lock(&segments).next(),

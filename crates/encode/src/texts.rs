@@ -9,7 +9,9 @@ use burn::tensor::Tensor;
 
 use crate::tokenize::{Tokenizer, Tokens};
 use crate::towers::TokenBatch;
-use crate::{Error, workers};
+use hark_work::workers;
+
+use crate::Error;
 
 /// Tokens in a batch: enough for the matrix products to run at full speed, few enough for the cache.
 const BATCH_TOKENS: usize = 512;
@@ -40,7 +42,7 @@ pub(crate) fn embed(
         return Ok(());
     }
     let next = AtomicUsize::new(0);
-    workers::run(
+    workers::as_done(
         plan.len(),
         threads,
         &|| plan.get(next.fetch_add(1, Ordering::Relaxed)),

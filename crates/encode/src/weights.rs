@@ -10,7 +10,7 @@ use burn::nn::{LayerNorm, LayerNormConfig, Linear};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::Error;
-use crate::random::{Random, key, mix};
+use hark_work::random::{Random, key, mix};
 
 /// What a tensor holds where no checkpoint says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]

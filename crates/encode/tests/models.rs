@@ -111,7 +111,7 @@ fn assert_near(ours: &[f32], theirs: &[f32], what: &str) {
 
 /// Noise that begins with a low number's seed; 16-bit mono WAV at 32 kHz.
 fn write_wav(path: &Path, samples: usize, seed: u64) {
-    let mut random = hark_encode::random::Random::new(seed);
+    let mut random = hark_work::random::Random::new(seed);
     let bytes = samples as u32 * 2;
     let mut file = Vec::new();
     file.extend(b"RIFF");

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hark_audio::augment::{Masking, jitter, mask};
-use hark_audio::random::{Random, key};
 use hark_audio::{LogMel, MelSpectrogram};
 use hark_corpus::AudioCache;
 use hark_encode::card::{AudioCard, Clip};
 use hark_encode::towers::MelBatch;
+use hark_work::random::{Random, key};
 
 use crate::Error;
 use crate::recipe::wrong;

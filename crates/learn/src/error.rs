@@ -14,7 +14,13 @@ pub enum Error {
     Encode(#[from] hark_encode::Error),
     /// Vectors do not fit what is done with them.
     #[error(transparent)]
-    Rank(#[from] hark_rank::Error),
+    Nearest(#[from] hark_nearest::Error),
+    /// A ranking cannot be scored.
+    #[error(transparent)]
+    Metrics(#[from] hark_metrics::Error),
+    /// Soundscapes cannot be made.
+    #[error(transparent)]
+    Soundscape(#[from] hark_soundscape::Error),
     /// Relevances cannot be computed.
     #[error(transparent)]
     Relevance(#[from] hark_relevance::Error),

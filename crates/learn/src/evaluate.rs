@@ -1,8 +1,8 @@
 //! How well a network retrieves: the vectors of a split, and both directions' metrics.
 
 use hark_corpus::Dataset;
-use hark_rank::Vectors;
-use hark_rank::metrics::{self, Keyed, Options, Relevant, Report, Ties};
+use hark_metrics::{self as metrics, Keyed, Options, Relevant, Report, Ties};
+use hark_nearest::Vectors;
 
 use crate::Error;
 
@@ -53,7 +53,7 @@ pub fn retrieval_with(data: &Dataset, embedded: &Embedded, options: Options) -> 
         Keyed::new(captions, &caption_keys)?,
     );
     let relevant = Relevant::new(data.pairs.iter().map(|pair| [pair.clip as u32]), data.clips.len())?;
-    let watch = &hark_rank::unwatched;
+    let watch = &hark_work::progress::unwatched;
     Ok(Retrieval {
         audio_to_text: metrics::evaluate(clips, captions, &relevant.reversed()?, options, watch)?,
         text_to_audio: metrics::evaluate(captions, clips, &relevant, options, watch)?,

@@ -19,7 +19,6 @@ pub mod clips;
 pub mod distil;
 mod error;
 pub mod evaluate;
-pub mod feed;
 pub mod network;
 pub mod objective;
 pub mod optimizer;

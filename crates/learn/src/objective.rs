@@ -22,7 +22,7 @@
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Tensor, TensorData};
-use hark_rank::Vectors;
+use hark_nearest::Vectors;
 use hark_relevance::function::Normalisation;
 use hark_relevance::{RelevanceFunction, batch};
 use serde::{Deserialize, Serialize};

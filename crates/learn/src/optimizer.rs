@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use burn::module::Param;
     use burn::tensor::{Tensor, TensorData};
-    use hark_audio::random::{Random, key};
+    use hark_work::random::{Random, key};
 
     /// More than two pieces, the last of them not full.
     const LONG: usize = 2 * PIECE + 777;

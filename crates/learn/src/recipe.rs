@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 
 use hark_audio::MelConfig;
 use hark_audio::augment::Masking;
-use hark_corpus::{Check, SetConfig, soundscape};
+use hark_corpus::{Check, SetConfig};
 use hark_encode::card::Clip;
 use hark_encode::tokenize::Kind;
 use hark_encode::towers::{AudioConfig, TextConfig};
 use hark_relevance::RelevanceFunction;
+use hark_soundscape as soundscape;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

@@ -1,6 +1,6 @@
 //! What came out of a training, for people: `report.md`.
 
-use hark_rank::metrics::{Means, Report};
+use hark_metrics::{Means, Report};
 
 use crate::recipe::Recipe;
 use crate::run::Best;

@@ -17,8 +17,8 @@ use sha2::{Digest, Sha256};
 use crate::Error;
 use crate::clips::Clips;
 use crate::evaluate::Embedded;
-use crate::feed;
 use crate::run::write_beside;
+use hark_work::workers;
 
 /// Clips or captions that go through a tower at a time where no batch says otherwise.
 const AT_A_TIME: usize = 32;
@@ -182,7 +182,7 @@ impl Split {
             let segments = some.iter().map(|clip| clips.segments(&clip.path, None));
             clips.batch(&segments.collect::<Result<Vec<_>, _>>()?)
         };
-        let flow = feed::in_order(0..batches, workers, workers + 1, &make, &mut |number, mels, _| {
+        let flow = workers::in_order(0..batches, workers, workers + 1, &make, &mut |number, mels, _| {
             let done = count.min((number as usize + 1) * AT_A_TIME);
             match mels.and_then(|mels| take(mels, done)) {
                 Ok(()) => ControlFlow::Continue(()),

@@ -15,7 +15,7 @@ use hark_encode::weights::{Source, Start, Weights};
 use hark_learn::objective::{Direction, Objective, Target};
 use hark_learn::optimizer::{AdamW, AdamWConfig, Gradients, accumulate, clip, norm, scale};
 use hark_learn::schedule::Schedule;
-use hark_rank::Vectors;
+use hark_nearest::Vectors;
 use hark_relevance::RelevanceFunction;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use hark_corpus::soundscape;
 use hark_learn::Error;
 use hark_learn::recipe::Recipe;
 use hark_learn::trainer::{Setup, Told, train};
+use hark_soundscape as soundscape;
 
 fn recipe(sounds: &Path) -> Recipe {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hark/tests/recipes/tiny.toml");

@@ -5,7 +5,7 @@
 //! are the target distributions of the lists. h is symmetric, so G is too: row i of P is the target both for
 //! caption i as a list over clips and for clip i as a list over captions.
 
-use hark_rank::Vectors;
+use hark_nearest::Vectors;
 
 use crate::function::{Normalisation, Range, RelevanceFunction, check_similarity};
 use crate::{Error, similarity};
@@ -271,7 +271,7 @@ mod tests {
         let long = Vectors::new(&[1.0, 0.0, 6.0, 8.0], 2).unwrap();
         assert!(matches!(
             relevance(&f, long, &[0, 1]),
-            Err(Error::Rank(hark_rank::Error::NotUnit { row: 1, .. }))
+            Err(Error::Rank(hark_nearest::Error::NotUnit { row: 1, .. }))
         ));
         assert!(matches!(
             from_similarity(&f, &[1.0; 3], &[0, 1]),

@@ -6,7 +6,7 @@
 pub enum Error {
     /// The vectors or a pass over them were refused.
     #[error(transparent)]
-    Rank(#[from] hark_rank::Error),
+    Rank(#[from] hark_nearest::Error),
     /// Two slices that describe the same things differ in length.
     #[error("{got} {what} where {expected} were expected")]
     LengthMismatch {

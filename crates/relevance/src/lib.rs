@@ -31,4 +31,5 @@ mod special;
 
 pub use error::Error;
 pub use function::RelevanceFunction;
-pub use hark_rank::{Progress, Vectors, Watch, unwatched};
+pub use hark_nearest::Vectors;
+pub use hark_work::progress::{Progress, Watch, unwatched};

@@ -19,8 +19,9 @@
 
 use std::num::NonZeroUsize;
 
-use hark_rank::exact::{Counts, Options, Pairs};
-use hark_rank::{Vectors, Watch, exact};
+use hark_nearest::exact::{Counts, Options, Pairs};
+use hark_nearest::{Vectors, exact};
+use hark_work::progress::Watch;
 
 use crate::Error;
 use crate::similarity::UNIT_TOLERANCE;
@@ -187,7 +188,7 @@ fn share_with_any(captions: usize, batch: usize, partners: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hark_rank::unwatched;
+    use hark_work::progress::unwatched;
 
     /// Captions on a circle at these angles, in degrees.
     fn circle(angles: &[f32]) -> Vec<f32> {
@@ -287,13 +288,13 @@ mod tests {
         let error = census(vectors, &[0, 1], &[0.5], None, &unwatched).unwrap_err();
         assert!(matches!(
             error,
-            Error::Rank(hark_rank::Error::NotUnit { row: 1, .. })
+            Error::Rank(hark_nearest::Error::NotUnit { row: 1, .. })
         ));
         let vectors = Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2).unwrap();
         let error = same_meaning(vectors, &[0], 0.5, 1, None, &unwatched).unwrap_err();
         assert!(matches!(
             error,
-            Error::Rank(hark_rank::Error::GroupsMismatch { .. })
+            Error::Rank(hark_nearest::Error::GroupsMismatch { .. })
         ));
     }
 }

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
-use hark_rank::{Vectors, Watch, exact};
+use hark_nearest::{Vectors, exact};
+use hark_work::progress::Watch;
 
 use crate::Error;
 
@@ -247,11 +248,11 @@ mod tests {
     fn vectors_that_are_not_unit_vectors_are_refused() {
         let data = [0.6, 0.8, 3.0, 4.0];
         let vectors = Vectors::new(&data, 2).unwrap();
-        let not_unit = Error::Rank(hark_rank::Error::NotUnit { row: 1, norm: 5.0 });
+        let not_unit = Error::Rank(hark_nearest::Error::NotUnit { row: 1, norm: 5.0 });
         assert_eq!(matrix(vectors), Err(not_unit.clone()));
         assert_eq!(row(&[1.0, 0.0], vectors), Err(not_unit.clone()));
         assert_eq!(
-            similarity_range(vectors, &[0, 1], None, &hark_rank::unwatched),
+            similarity_range(vectors, &[0, 1], None, &hark_work::progress::unwatched),
             Err(not_unit)
         );
         let unit = Vectors::new(&data[..2], 2).unwrap();
@@ -267,7 +268,8 @@ mod tests {
         let data = unit_vectors(30, 5);
         let vectors = Vectors::new(&data, 5).unwrap();
         let texts: Vec<String> = (0..30).map(|row| format!("caption {}", row % 7)).collect();
-        let range = similarity_range(vectors, &same_text(&texts), None, &hark_rank::unwatched).unwrap();
+        let range =
+            similarity_range(vectors, &same_text(&texts), None, &hark_work::progress::unwatched).unwrap();
         assert!(range.hi < 0.999_99, "{range:?}");
         let table = matrix(vectors).unwrap();
         let different = (0..900)
@@ -278,7 +280,7 @@ mod tests {
         let (a, b) = range.highest;
         assert!((table[a as usize * 30 + b as usize] - hi).abs() < 1e-6);
 
-        let same = similarity_range(vectors, &[0; 30], None, &hark_rank::unwatched);
+        let same = similarity_range(vectors, &[0; 30], None, &hark_work::progress::unwatched);
         assert_eq!(same, Err(Error::NoDifferentCaptions { captions: 30 }));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hark_rank::approximate::Index;
+use hark_nearest::approximate::Index;
 use rusqlite::Connection;
 
 use crate::prepare::{self, OVERHANG};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use half::f16;
-use hark_rank::approximate::Index;
+use hark_nearest::approximate::Index;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};

@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LockResult, Mutex, MutexGuard, PoisonError};
 
-use hark_rank::approximate::WORTHWHILE_ROWS;
+use hark_nearest::approximate::WORTHWHILE_ROWS;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{

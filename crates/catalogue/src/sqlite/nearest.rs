@@ -6,7 +6,7 @@
 //! compared instead. The answer is therefore exact but for what the index overlooks.
 
 use half::f16;
-use hark_rank::scan;
+use hark_nearest::scan;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::sqlite::held::{Piece, State, place, vector};

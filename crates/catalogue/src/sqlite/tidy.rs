@@ -6,8 +6,8 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use hark_rank::Vectors;
-use hark_rank::approximate::{Index, Options};
+use hark_nearest::Vectors;
+use hark_nearest::approximate::{Index, Options};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::Error;

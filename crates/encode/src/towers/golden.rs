@@ -13,10 +13,10 @@ use crate::checkpoint::Checkpoint;
 use crate::dropout::Training;
 use crate::dual::{DualEncoder, Side, SideConfig};
 use crate::import::{Imported, Options, import};
-use crate::random::mix;
 use crate::store;
 use crate::texts::numbers;
 use crate::weights::Source;
+use hark_work::random::mix;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/towers")

@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::{MelBatch, Tower};
 use crate::Error;
 use crate::dropout::Training;
-use crate::random::{Random, key};
 use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Transformer};
 use crate::weights::{Source, Start, linear_of_rows, parameter, transposed};
+use hark_work::random::{Random, key};
 
 /// The sizes of a PaSST.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

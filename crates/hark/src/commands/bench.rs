@@ -12,7 +12,6 @@ use hark_audio::{MelConfig, MelSpectrogram};
 use hark_encode::dropout::Training;
 use hark_encode::dual::SideConfig;
 use hark_encode::model::AudioEncoder;
-use hark_encode::random::Random;
 use hark_encode::sentence::{CaptionEncoder, SentenceEncoder, SentenceModel};
 use hark_encode::towers::passt::PasstConfig;
 use hark_encode::towers::roberta::RobertaConfig;
@@ -21,8 +20,9 @@ use hark_learn::optimizer::{self, AdamW, AdamWConfig};
 use hark_learn::recipe::ObjectiveRecipe;
 use hark_learn::report;
 use hark_learn::step::{self as learn_step, AudioInput, TextInput};
-use hark_rank::metrics::{self, Keyed, Options, Relevant};
-use hark_rank::{Vectors, exact};
+use hark_metrics::{self as metrics, Keyed, Options, Relevant};
+use hark_nearest::{Vectors, exact};
+use hark_work::random::Random;
 use serde_json::json;
 
 use super::inputs::{ColumnArgs, ThreadArgs};
@@ -132,7 +132,7 @@ pub fn run(command: Command) -> Result<()> {
                 threads: Some(threads.count()),
             };
             let start = Instant::now();
-            let found = exact::neighbours(vectors, k, options, &hark_rank::unwatched)?;
+            let found = exact::neighbours(vectors, k, options, &hark_work::progress::unwatched)?;
             let seconds = start.elapsed().as_secs_f64();
             if let Some(path) = out {
                 let columns = found.k().min(found.rows().saturating_sub(1));
@@ -257,7 +257,7 @@ fn scoring(clips: &Path, captions: &Path, repeat: u32, threads: NonZeroUsize) ->
         threads: Some(threads),
         ..Options::default()
     };
-    let watch = &hark_rank::unwatched;
+    let watch = &hark_work::progress::unwatched;
     let (mut seconds, mut found) = (Vec::new(), Vec::new());
     for _ in 0..repeat {
         let start = Instant::now();

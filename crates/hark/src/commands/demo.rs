@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use hark_catalogue::{Query, SqliteStore, Store, search};
-use hark_corpus::soundscape::{Split, Truth};
 use hark_encode::model::TextEncoder;
 use hark_learn::objective::Name;
 use hark_learn::recipe::Recipe;
 use hark_learn::trainer::Judged;
 use hark_learn::{report, run};
-use hark_rank::metrics::{GradedReport, Report};
-use hark_rank::significance::{PairedTest, paired_t_test};
+use hark_metrics::significance::{PairedTest, paired_t_test};
+use hark_metrics::{GradedReport, Report};
+use hark_soundscape::{Split, Truth};
 use serde_json::json;
 
 use super::inputs::ThreadArgs;
@@ -204,16 +204,15 @@ fn table(methods: &[Method]) -> String {
         let values: String = values.map(|value| format!("{:>8.1}", 100.0 * value)).collect();
         format!("{name:<25}{values}\n")
     };
-    let row_of =
-        |name: &str, there: &hark_rank::metrics::Means, ndcg: f64, back: &hark_rank::metrics::Means| {
-            let [r1, r5, r10] = there.recall;
-            let [b1, b5, b10] = back.recall;
-            row(
-                name,
-                [there.average_precision, r1, r5, r10, ndcg],
-                [back.average_precision, b1, b5, b10],
-            )
-        };
+    let row_of = |name: &str, there: &hark_metrics::Means, ndcg: f64, back: &hark_metrics::Means| {
+        let [r1, r5, r10] = there.recall;
+        let [b1, b5, b10] = back.recall;
+        row(
+            name,
+            [there.average_precision, r1, r5, r10, ndcg],
+            [back.average_precision, b1, b5, b10],
+        )
+    };
     for method in methods {
         let (there, back) = directions(method);
         text.push_str(&row_of(

@@ -8,7 +8,7 @@ use clap::Args;
 use hark_corpus::{CaptionSet, Format};
 use hark_encode::card::Clip;
 use hark_encode::sentence::{CaptionEncoder, Embedded, SentenceModel};
-use hark_rank::Vectors;
+use hark_nearest::Vectors;
 
 use crate::home::Home;
 use crate::models::{self, KNOWN};

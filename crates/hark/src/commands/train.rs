@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
-use hark_corpus::soundscape;
 use hark_encode::sentence::CaptionEncoder;
 use hark_learn::recipe::Recipe;
 use hark_learn::trainer::{self, Outcome, Setup, Told};
 use hark_learn::{Error, report, run};
+use hark_soundscape as soundscape;
 use indicatif::ProgressBar;
 use serde_json::json;
 use sha2::{Digest, Sha256};

@@ -7,7 +7,7 @@ pub mod versus;
 
 use hark_corpus::Dataset;
 use hark_learn::evaluate::{Retrieval, caption_ids};
-use hark_rank::metrics::GradedReport;
+use hark_metrics::GradedReport;
 
 use self::scores::{Direction, Kind, Named, PAIRS, Scores};
 

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use hark_rank::metrics::{PerQuery, RECALL_CUTS, Report};
+use hark_metrics::{PerQuery, RECALL_CUTS, Report};
 use serde::Serialize;
 
 use crate::output;

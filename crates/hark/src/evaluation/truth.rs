@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use hark_corpus::soundscape::{Split, Truth as Scenes};
 use hark_corpus::{Dataset, SetConfig, read_ratings};
 use hark_learn::evaluate::{Embedded, caption_ids, caption_keys, clip_keys};
-use hark_rank::Vectors;
-use hark_rank::metrics::{GradedReport, Keyed, Options, evaluate_graded};
+use hark_metrics::{GradedReport, Keyed, Options, evaluate_graded};
+use hark_nearest::Vectors;
 use hark_relevance::{RelevanceFunction, similarity};
+use hark_soundscape::{Split, Truth as Scenes};
 
 /// Where relevance comes from.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,7 +147,7 @@ impl Truth {
         let clips = Keyed::new(Vectors::new(&embedded.clips, embedded.dim)?, &clip_keys)?;
         let captions = Keyed::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
         let gains = |caption: usize, out: &mut Vec<(u32, f64)>| out.extend(&self.gains[caption]);
-        let watch = &hark_rank::unwatched;
+        let watch = &hark_work::progress::unwatched;
         Ok(evaluate_graded(
             captions,
             clips,
@@ -164,7 +164,8 @@ impl Truth {
         let function = if function.needs_range() {
             let texts: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
             let groups = similarity::same_text(&texts);
-            let range = similarity::similarity_range(captions, &groups, None, &hark_rank::unwatched)?;
+            let range =
+                similarity::similarity_range(captions, &groups, None, &hark_work::progress::unwatched)?;
             function.with_range(f64::from(range.lo), f64::from(range.hi))?
         } else {
             *function

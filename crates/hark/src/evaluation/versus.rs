@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Result, bail, ensure};
-use hark_rank::significance::{PairedTest, clustered_t_test, holm, paired_t_test, permutation_test};
+use hark_metrics::significance::{PairedTest, clustered_t_test, holm, paired_t_test, permutation_test};
 
 use super::scores::{Kind, Metric, Query, Scores};
 use crate::study::results::{Comparison, Test};
@@ -337,7 +337,7 @@ pub fn correct(comparisons: &mut [Comparison]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use hark_rank::metrics::PerQuery;
+    use hark_metrics::PerQuery;
 
     use super::*;
     use crate::evaluation::scores::{Direction, PAIRS};

@@ -7,7 +7,7 @@
 //! SD is that within corpora: the root of the mean of the sample variances of each corpus that has at least
 //! two runs. How far the corpora lie apart is not in it. A figure that is not a number makes the mean NaN.
 
-use hark_rank::significance::mean_and_deviation;
+use hark_metrics::significance::mean_and_deviation;
 
 use super::published::{self, PublishedFigures};
 use super::results::{Figures, Method, RunFigures, Study};

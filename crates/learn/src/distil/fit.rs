@@ -21,7 +21,7 @@
 
 use std::collections::HashMap;
 
-use hark_rank::{Vectors, exact};
+use hark_nearest::{Vectors, exact};
 
 use super::subspace::transpose;
 
@@ -99,7 +99,7 @@ impl Student {
     }
 
     /// The loss of a batch, and its gradient.
-    fn gradient(&self, batch: &Batch<'_>) -> Result<(f32, Gradient), hark_rank::Error> {
+    fn gradient(&self, batch: &Batch<'_>) -> Result<(f32, Gradient), hark_nearest::Error> {
         let (size, dim) = (batch.units.len(), self.dim);
         let (vectors, lengths) = self.forward(&batch.units);
         let students = Vectors::new(&vectors, dim)?;
@@ -145,7 +145,7 @@ impl Student {
     }
 
     /// One step of Adam; gives the loss before it.
-    pub(super) fn learn(&mut self, batch: &Batch<'_>, rate: f32) -> Result<f32, hark_rank::Error> {
+    pub(super) fn learn(&mut self, batch: &Batch<'_>, rate: f32) -> Result<f32, hark_nearest::Error> {
         let (loss, gradient) = self.gradient(batch)?;
         self.step += 1;
         let corrections = (1.0 - BETA.0.powi(self.step), 1.0 - BETA.1.powi(self.step));
@@ -186,7 +186,7 @@ impl Gradient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hark_encode::random::Random;
+    use hark_work::random::Random;
 
     /// The gradient against differences of the loss, for every number of a small student.
     #[test]

@@ -20,11 +20,11 @@ use std::ops::ControlFlow;
 
 use hark_encode::sentence::Parts;
 use hark_encode::sentence::lexicon::Lexicon;
-use hark_rank::{Vectors, exact};
+use hark_nearest::{Vectors, exact};
 
 use crate::Error;
 use fit::{Batch, Student};
-use hark_encode::random::Random;
+use hark_work::random::Random;
 
 /// The constant a of step 3: words more frequent than one in a thousand lose weight.
 const COMMON: f64 = 1e-3;
@@ -126,7 +126,12 @@ pub fn distil(
             groups: None,
             threads: Some(options.threads),
         };
-        exact::neighbours(vectors, NEIGHBOURS, exact_options, &hark_rank::unwatched)?
+        exact::neighbours(
+            vectors,
+            NEIGHBOURS,
+            exact_options,
+            &hark_work::progress::unwatched,
+        )?
     };
 
     let lexicon = Lexicon::new(units.all());
@@ -165,7 +170,7 @@ pub fn distil(
             };
             total += match student.learn(&batch, rate(options.rate, step, steps)) {
                 // Vectors that are no numbers are refused by the first product.
-                Err(hark_rank::Error::NotFinite { value, .. }) => {
+                Err(hark_nearest::Error::NotFinite { value, .. }) => {
                     return Err(Error::Diverged {
                         epoch: epoch + 1,
                         loss: value,

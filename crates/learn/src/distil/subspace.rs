@@ -4,9 +4,9 @@
 //! subspace iteration: Q ← orthonormal(M Q) until it stands still. Only the space matters, as dot products do not depend
 //! on the basis; so nothing is diagonalised.
 
-use hark_rank::{Vectors, exact};
+use hark_nearest::{Vectors, exact};
 
-use hark_encode::random::Random;
+use hark_work::random::Random;
 
 /// More than enough for the 256 leading of 768 directions of caption vectors; each costs milliseconds.
 const ROUNDS: usize = 40;
@@ -16,7 +16,7 @@ pub(super) fn leading(
     vectors: Vectors<'_>,
     k: usize,
     random: &mut Random,
-) -> Result<Vec<f32>, hark_rank::Error> {
+) -> Result<Vec<f32>, hark_nearest::Error> {
     let d = vectors.dim();
     let moments = {
         let transposed = transpose(vectors.as_slice(), d);

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hark_audio::random::key;
 use hark_encode::dropout;
 use hark_encode::dual::DualEncoder;
 use hark_encode::towers::MelBatch;
-use hark_rank::Vectors;
+use hark_nearest::Vectors;
+use hark_work::random::key;
 
 use super::logs::Logs;
 use super::order::Purpose;

@@ -15,12 +15,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use burn::module::Module;
-use hark_audio::random::{Random, key};
 use hark_corpus::Dataset;
 use hark_encode::card::Card;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::DualEncoder;
 use hark_encode::{model, store};
+use hark_work::random::{Random, key};
 
 use self::learner::{Learner, make_batch, targets};
 use self::logs::Logs;
@@ -34,7 +34,8 @@ use crate::recipe::{Keep, Recipe};
 use crate::run::{self, BEST, Best, LAST, Run, State};
 use crate::split::Split;
 use crate::teacher::Teacher;
-use crate::{Error, feed, report};
+use crate::{Error, report};
+use hark_work::workers;
 
 /// Batches that wait for the trainer at most: each may hold minutes of log-mels.
 const MOST_AHEAD: usize = 8;
@@ -308,7 +309,7 @@ impl Trainer {
                 since: Instant::now(),
                 saved: Instant::now(),
             };
-            feed::in_order(
+            workers::in_order(
                 first..end,
                 self.workers,
                 (self.workers + 2).min(MOST_AHEAD),

@@ -1,7 +1,7 @@
 //! Which pairs an epoch goes over, in which order; and where everything random in a training comes from.
 
-use hark_audio::random::{Random, key};
 use hark_corpus::Dataset;
+use hark_work::random::{Random, key};
 
 use crate::Error;
 use crate::recipe::{EpochOver, Recipe};

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use burn::module::Module;
-use hark_audio::random::{Random, key};
 use hark_corpus::{AudioCache, Check, Dataset};
 use hark_encode::card::Card;
 use hark_encode::dual::DualEncoder;
 use hark_encode::tokenize::Tokenizer;
 use hark_encode::towers::Tower;
 use hark_encode::{model, store};
-use hark_rank::Vectors;
+use hark_nearest::Vectors;
 use hark_relevance::RelevanceFunction;
+use hark_work::random::{Random, key};
 use sha2::{Digest, Sha256};
 
 use super::learner::targets;
@@ -301,8 +301,12 @@ fn resolve_objective(
         let texts: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
         let same = hark_relevance::similarity::same_text(&texts);
         let vectors = Vectors::new(&all, teacher.dim())?;
-        let range =
-            hark_relevance::similarity::similarity_range(vectors, &same, None, &hark_rank::unwatched)?;
+        let range = hark_relevance::similarity::similarity_range(
+            vectors,
+            &same,
+            None,
+            &hark_work::progress::unwatched,
+        )?;
         function = function.with_range(range.lo.into(), range.hi.into())?;
         recipe.objective.function = function.to_string();
     }

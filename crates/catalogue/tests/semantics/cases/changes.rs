@@ -1,8 +1,11 @@
 //! What changes do, and which are refused.
 
-use hark_catalogue::{Change, Entry, Error, Filter, Stat};
+use hark_catalogue::{Change, Entry, Error, Filter, Stat, Store};
 
-use crate::semantics::{DIM, Fresh, TOLERANCE, axis, dumped, entry, failure, found, id, long_entry, notes, put, sound_and_whole, stat, vector};
+use crate::semantics::{
+    DIM, Fresh, TOLERANCE, axis, dumped, entry, failure, found, id, long_entry, notes, put, sound_and_whole,
+    stat, vector,
+};
 
 pub fn a_put_entry_comes_back_whole(fresh: Fresh) {
     let place = fresh();
@@ -52,7 +55,7 @@ pub fn a_put_entry_comes_back_whole(fresh: Fresh) {
             "letters are not folded in paths"
         );
         assert!(store.windows(file.id + 1).unwrap().is_empty());
-        assert_eq!(store.settings(), &super::settings());
+        assert_eq!(store.settings(), &super::super::settings());
         sound_and_whole(&*store);
     }
 }

@@ -4,7 +4,10 @@ use std::ops::ControlFlow;
 
 use hark_catalogue::{Change, Entry, Filter, Store, duplicates};
 
-use crate::semantics::{Fresh, axis, dumped, entry, failure, id, long_entry, notes, paths, put, slanted, sound_and_whole, stat, vector};
+use crate::semantics::{
+    Fresh, axis, dumped, entry, failure, id, long_entry, notes, paths, put, slanted, sound_and_whole, stat,
+    vector,
+};
 
 pub fn the_overview_counts(fresh: Fresh) {
     let place = fresh();

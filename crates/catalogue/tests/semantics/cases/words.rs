@@ -2,8 +2,10 @@
 
 use hark_catalogue::{Change, Filter, Query};
 
-use super::{hits};
-use crate::semantics::{Fresh, axis, entry, failure, found, matching, notes, paths, put, slanted, sound_and_whole, vector};
+use super::{hits, one};
+use crate::semantics::{
+    Fresh, axis, entry, failure, found, matching, notes, paths, put, slanted, sound_and_whole, vector,
+};
 
 pub fn words_are_found_in_all_places(fresh: Fresh) {
     let place = fresh();

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use hark_corpus::soundscape::{Attribute, AudioFormat, Config, Made, Recordings, Split};
 use hark_learn::recipe::Recipe;
+use hark_soundscape::{Attribute, AudioFormat, Config, Made, Recordings, Split};
 use serde_json::{Map, Value, json};
 
 use crate::commands::inputs::ThreadArgs;

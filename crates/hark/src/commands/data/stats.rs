@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
 use hark_corpus::{AudioStats, Check, Dataset, Error, LeftOutCounts, Spread, TextStats};
-use hark_rank::Vectors;
+use hark_nearest::Vectors;
 use hark_relevance::neighbours::{Expected, census};
 use serde_json::{Value, json};
 
@@ -149,7 +149,7 @@ fn false_negatives(args: &Args, sets: &[(&Asked, Dataset)]) -> Result<Vec<Option
     let all = embedded.view()?;
     let threads = Some(args.model.threads.count());
     let bar = progress::items("comparing captions");
-    let watch = |p: hark_rank::Progress| progress::show(&bar, p.done, p.total);
+    let watch = |p: hark_work::progress::Progress| progress::show(&bar, p.done, p.total);
     let mut rest = all.as_slice();
     let mut expected = Vec::with_capacity(sets.len());
     for (_, data) in sets {

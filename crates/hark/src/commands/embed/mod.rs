@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use hark_encode::card::Clip;
 use hark_encode::model::TextEncoder;
-use hark_rank::Vectors;
+use hark_nearest::Vectors;
 use serde_json::json;
 
 use super::inputs::{ColumnArgs, ModelArgs, clip, gather};

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use hark_learn::evaluate::caption_ids;
-use hark_rank::metrics::{Keyed, Lists, lists};
-use hark_rank::{Vectors, trec};
+use hark_metrics::trec;
+use hark_metrics::{Keyed, Lists, lists};
+use hark_nearest::Vectors;
 
 use super::collection::Collection;
 use super::{Args, Evaluation, keys, options, show};
@@ -52,7 +53,7 @@ fn write_lists(folder: &Path, args: &Args, collection: &Collection) -> Result<()
     let captions = Keyed::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
     let most = NonZeroUsize::new(LISTED).unwrap_or(NonZeroUsize::MIN);
     let options = options(args);
-    let watch = &hark_rank::unwatched;
+    let watch = &hark_work::progress::unwatched;
     let found = lists(captions, clips, most, options, watch)?;
     write_run(
         &folder.join("text-to-audio.run.trec"),

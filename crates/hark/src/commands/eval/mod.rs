@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
 use hark_learn::evaluate::{caption_ids, retrieval_with};
-use hark_rank::metrics::{
-    self, GradedReport, Keyed, Options, Relevant, Report, Ties, evaluate, evaluate_graded,
+use hark_metrics::trec;
+use hark_metrics::{
+    self as metrics, GradedReport, Keyed, Options, Relevant, Report, Ties, evaluate, evaluate_graded,
 };
-use hark_rank::{Vectors, trec};
+use hark_nearest::Vectors;
 
 use self::collection::Collection;
 use super::inputs::{ColumnArgs, ModelArgs, ThreadArgs};
@@ -372,7 +373,7 @@ fn evaluate_gains(
     let items = Keyed::new(Vectors::new(item_rows, dim)?, &item_keys)?;
     let lists = gains.iter().map(|gains| relevant(gains, args.relevant_from));
     let lists = Relevant::new(lists, item_ids.len())?;
-    let watch = &hark_rank::unwatched;
+    let watch = &hark_work::progress::unwatched;
     let report = evaluate(asked, items, &lists, options(args), watch)?;
     let of_query = |query: usize, out: &mut Vec<(u32, f64)>| out.extend(gains[query]);
     Ok((
@@ -408,7 +409,7 @@ fn among_judged(
         let places = (0..).zip(gains.iter()).map(|(place, &(_, gain))| (place, gain));
         let places: Vec<(u32, f64)> = places.collect();
         let relevant = Relevant::new([relevant(&places, args.relevant_from)], places.len())?;
-        let watch = &hark_rank::unwatched;
+        let watch = &hark_work::progress::unwatched;
         reports.push(evaluate(query, clips, &relevant, options(args), watch)?);
         let of_query = |_: usize, out: &mut Vec<(u32, f64)>| out.extend(&places);
         graded.push(evaluate_graded(query, clips, &of_query, options(args), watch)?);

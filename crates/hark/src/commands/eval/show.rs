@@ -1,7 +1,7 @@
 //! An evaluation for people and for machines.
 
 use anyhow::Result;
-use hark_rank::metrics::{Means, RECALL_CUTS};
+use hark_metrics::{Means, RECALL_CUTS};
 use serde_json::{Value, json};
 
 use super::{Args, Evaluation, Judgement, TieOrder};

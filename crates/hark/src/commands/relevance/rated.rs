@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use hark_corpus::{CaptionSet, Rating, read_ratings};
-use hark_rank::Vectors;
+use hark_nearest::Vectors;
 use hark_relevance::ratings::{Aggregate, Observation, Rated, observations};
 use hark_relevance::similarity;
 

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use hark_corpus::{Dataset, SetConfig};
 use hark_learn::run::{self, Run};
 use hark_learn::trainer::{Outcome, Told};
-use hark_rank::metrics::Means;
+use hark_metrics::Means;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

@@ -1,0 +1,234 @@
+//! Everything that this crate refuses, with the numbers that explain why.
+
+use std::path::PathBuf;
+
+/// Why a ranking could not be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Vectors without a dimension cannot be told apart.
+    #[error("the vectors have dimension 0")]
+    ZeroDimension,
+    /// The flat slice does not hold a whole number of rows.
+    #[error("{len} numbers do not divide into rows of {dim}")]
+    RaggedRows {
+        /// Length of the flat slice.
+        len: usize,
+        /// Numbers in each row.
+        dim: usize,
+    },
+    /// Ids are 32 bits wide.
+    #[error("{rows} rows are more than the {limit} that 32-bit ids can name")]
+    TooManyRows {
+        /// Rows in the set.
+        rows: usize,
+        /// The most that can be named.
+        limit: usize,
+    },
+    /// A row holds NaN or an infinity.
+    #[error("row {row} holds {value} at position {column}")]
+    NotFinite {
+        /// The first such row.
+        row: usize,
+        /// Position within the row.
+        column: usize,
+        /// What was found.
+        value: f32,
+    },
+    /// A row is so long that an inner product could overflow.
+    #[error("row {row} has norm {norm:e}, beyond {limit:e}: its inner products could overflow")]
+    TooLong {
+        /// The first such row.
+        row: usize,
+        /// Its Euclidean norm.
+        norm: f64,
+        /// The largest norm accepted.
+        limit: f64,
+    },
+    /// A row that must be a unit vector is not one.
+    #[error("row {row} has norm {norm}, not 1: normalise the vectors first")]
+    NotUnit {
+        /// The first such row.
+        row: usize,
+        /// Its Euclidean norm.
+        norm: f64,
+    },
+    /// A query holds NaN or an infinity.
+    #[error("the query holds {value} at position {position}")]
+    QueryNotFinite {
+        /// Position within the query.
+        position: usize,
+        /// What was found.
+        value: f32,
+    },
+    /// A vector without a direction.
+    #[error("row {row} is zero: it has no direction")]
+    ZeroVector {
+        /// The first such row.
+        row: usize,
+    },
+    /// A query without a direction.
+    #[error("the query is zero: it has no direction")]
+    ZeroQuery,
+    /// Two sets of vectors that must share a dimension do not.
+    #[error("vectors of dimension {got} where {expected} was expected")]
+    DimensionMismatch {
+        /// Dimension of the reference.
+        expected: usize,
+        /// Dimension of the other set.
+        got: usize,
+    },
+    /// There must be one group number for each row.
+    #[error("{got} group numbers for {expected} rows")]
+    GroupsMismatch {
+        /// Rows in the set.
+        expected: usize,
+        /// Group numbers given.
+        got: usize,
+    },
+    /// A list of no neighbours was asked for.
+    #[error("k is 0: ask for at least one neighbour")]
+    ZeroK,
+    /// No thresholds to count against.
+    #[error("no threshold was given")]
+    NoThresholds,
+    /// A threshold is NaN or infinite.
+    #[error("threshold {position} is {value}, not a finite number")]
+    BadThreshold {
+        /// Position in the list of thresholds.
+        position: usize,
+        /// What was found.
+        value: f32,
+    },
+    /// The result would not fit in the address space or in memory.
+    #[error("a result of {rows} rows of {width} does not fit in memory")]
+    TooLarge {
+        /// Rows of the result.
+        rows: usize,
+        /// Entries in each row.
+        width: usize,
+    },
+    /// The threads could not be started.
+    #[error("could not start {threads} threads: {reason}")]
+    Threads {
+        /// Threads asked for.
+        threads: usize,
+        /// What the system said.
+        reason: String,
+    },
+    /// The progress callback asked to stop.
+    #[error("cancelled after {done} of {total} blocks")]
+    Cancelled {
+        /// Blocks finished.
+        done: u64,
+        /// Blocks in all.
+        total: u64,
+    },
+    /// There must be one key for each row.
+    #[error("{got} keys for {expected} rows")]
+    KeysMismatch {
+        /// Rows in the set.
+        expected: usize,
+        /// Keys given.
+        got: usize,
+    },
+    /// Two rows with the same key could not be told apart where their scores are equal.
+    #[error("rows {first} and {second} have the same key: every row needs an id of its own")]
+    DuplicateKey {
+        /// The lower row.
+        first: usize,
+        /// The higher row.
+        second: usize,
+    },
+    /// A key that is in the index already.
+    #[error("row {row} has the key {key}, which is in the index already")]
+    KeyTaken {
+        /// The first such row.
+        row: usize,
+        /// Its key.
+        key: u64,
+    },
+    /// The one key that an index has a use of its own for.
+    #[error("row {row} has the key {key}, which no vector can have")]
+    KeyReserved {
+        /// The first such row.
+        row: usize,
+        /// The key.
+        key: u64,
+    },
+    /// An option of an index that is out of bounds.
+    #[error("{what} is {got}, but must be between {least} and {most}")]
+    IndexOption {
+        /// Which.
+        what: &'static str,
+        /// What was given.
+        got: usize,
+        /// The smallest allowed.
+        least: usize,
+        /// The largest allowed.
+        most: usize,
+    },
+    /// The index cannot hold more.
+    #[error("an index of {got} vectors is larger than the {limit} that it can hold")]
+    IndexFull {
+        /// Vectors that there would be.
+        got: usize,
+        /// The most there can be.
+        limit: usize,
+    },
+    /// An index that was opened for reading.
+    #[error("the index was opened for reading and cannot be changed: load it instead")]
+    IndexReadOnly,
+    /// Adding was stopped by the progress callback.
+    #[error("stopped after adding {added} of {total} vectors")]
+    AddingStopped {
+        /// Vectors that were added.
+        added: u64,
+        /// Vectors in all.
+        total: u64,
+    },
+    /// The library behind the index refused, for a reason that is not the caller's: memory, as a rule.
+    #[error("the index failed: {reason}")]
+    Index {
+        /// What it said.
+        reason: String,
+    },
+    /// A file cannot be opened, read or written.
+    #[error("{}: {reason}", path.display())]
+    IndexFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// A path that the library behind the index cannot take.
+    #[error("{}: the path is not Unicode, which files of an index need", path.display())]
+    PathNotUnicode {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file that is no index.
+    #[error("{}: this is no index of vectors", path.display())]
+    NotAnIndex {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An index of another format.
+    #[error("{}: the index has format {got}, this program reads format {expected}", path.display())]
+    IndexVersion {
+        /// The file.
+        path: PathBuf,
+        /// The format that is read.
+        expected: u32,
+        /// That of the file.
+        got: u32,
+    },
+    /// An index file that is damaged.
+    #[error("{}: the index is damaged: {what}", path.display())]
+    IndexDamaged {
+        /// The file.
+        path: PathBuf,
+        /// How that was seen.
+        what: &'static str,
+    },
+}

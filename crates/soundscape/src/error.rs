@@ -1,0 +1,119 @@
+//! The one error type of this crate.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why soundscapes cannot be made or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A table or a caption file is not what it must be.
+    #[error(transparent)]
+    Corpus(#[from] hark_corpus::Error),
+
+    /// A file or folder cannot be read. The message of the source names the path.
+    #[error(transparent)]
+    Open(io::Error),
+
+    /// A file or folder cannot be written. The message of the source names the path.
+    #[error(transparent)]
+    Write(io::Error),
+
+    /// A setting of a soundscape is out of its range.
+    #[error("the soundscape's `{name}` is {got}, but must be {expected}")]
+    Setting {
+        /// The setting's name.
+        name: &'static str,
+        /// Its value.
+        got: String,
+        /// What is accepted.
+        expected: String,
+    },
+
+    /// So few scenes are possible that one split would have none of its own.
+    #[error("no scene is left for the {split} clips: allow more kinds, more events or more attributes")]
+    TooFewScenes {
+        /// The split.
+        split: &'static str,
+    },
+
+    /// The folder holds soundscapes of other settings.
+    #[error("{} holds soundscapes of other settings: choose another folder or empty it", folder.display())]
+    OtherSettings {
+        /// The folder.
+        folder: Arc<Path>,
+    },
+
+    /// The folder holds something that is no set of soundscapes.
+    #[error("{} is not empty and holds no soundscapes: choose another folder", folder.display())]
+    FolderNotEmpty {
+        /// The folder.
+        folder: Arc<Path>,
+    },
+
+    /// Soundscapes of a layout that is not known.
+    #[error("{}: {} cannot be read, expected {expected}", path.display(), hark_corpus::quoted(got))]
+    Version {
+        /// The file.
+        path: Arc<Path>,
+        /// Its format and version.
+        got: String,
+        /// Those that can be read.
+        expected: String,
+    },
+
+    /// A row of a table of recordings or relevances that cannot be right.
+    #[error("{}: line {line}: {column} is {}, expected {expected}", path.display(), hark_corpus::quoted(got))]
+    Row {
+        /// The file.
+        path: Arc<Path>,
+        /// The line.
+        line: u64,
+        /// The column.
+        column: &'static str,
+        /// The field as it stands in the file.
+        got: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+
+    /// A file of relevances under which a clip's own caption is not wholly true of it.
+    #[error("{}: a caption of {} does not have relevance 1 to it; is the file whole?", path.display(), hark_corpus::quoted(clip))]
+    OwnCaption {
+        /// The file.
+        path: Arc<Path>,
+        /// The clip.
+        clip: String,
+    },
+
+    /// A split has no recording of a category.
+    #[error("{}: no recording of {} is left for the {split} clips: name other folds or add recordings", path.display(), hark_corpus::quoted(category))]
+    NoRecording {
+        /// The table.
+        path: Arc<Path>,
+        /// The category.
+        category: String,
+        /// The split.
+        split: &'static str,
+    },
+
+    /// A recording without sound.
+    #[error("{}: the recording is silent, or shorter than 0.03 s", path.display())]
+    SilentRecording {
+        /// The file.
+        path: Arc<Path>,
+    },
+
+    /// A recording cannot be read. The message of the source names the path.
+    #[error(transparent)]
+    Recording(hark_audio::Error),
+
+    /// The threads cannot be started.
+    #[error("the threads cannot be started")]
+    Threads(#[source] rayon::ThreadPoolBuildError),
+
+    /// The work was broken off by the caller.
+    #[error("cancelled")]
+    Cancelled,
+}

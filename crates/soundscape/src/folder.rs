@@ -1,0 +1,200 @@
+//! The folder of a set: what it holds, whether it is whole, and how files come into it.
+//!
+//! A file is written under another name, brought to the disk and then renamed, so that a file under its own name is
+//! whole. `soundscape.part.json` is written first and says which set is being made; `soundscape.json`, with the same
+//! content, is written last and takes its place. Refused: a folder with either of another set, and a folder with
+//! neither that is not empty.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::config::Config;
+use crate::Error;
+
+const WHOLE: &str = "soundscape.json";
+const BEGUN: &str = "soundscape.part.json";
+const FORMAT: &str = "hark-soundscape";
+/// Of the files' layout.
+const VERSION: u32 = 1;
+/// Of what is made: another sound or other words for the same settings are another generator.
+pub(super) const GENERATOR: u32 = 1;
+/// A larger file is none of ours.
+const LARGEST: u64 = 1 << 20;
+
+/// What `soundscape.json` says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Manifest {
+    format: String,
+    version: u32,
+    generator: u32,
+    /// Of the settings, the generator and the recordings.
+    pub(super) hash: String,
+    config: Config,
+}
+
+impl Manifest {
+    pub(super) fn new(config: &Config, hash: String) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            generator: GENERATOR,
+            hash,
+            config: config.clone(),
+        }
+    }
+}
+
+/// Only the part that tells sets apart, so that a set of another version is known for what it is.
+#[derive(Deserialize)]
+struct Told {
+    format: String,
+    version: u32,
+    hash: String,
+}
+
+/// The folder of one set.
+pub(super) struct Folder {
+    root: PathBuf,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    New,
+    Begun,
+    Whole,
+}
+
+impl Folder {
+    /// Look at the folder, which need not be there, without changing anything.
+    pub(super) fn look(root: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        let folder = |state| Self {
+            root: root.to_owned(),
+            state,
+        };
+        for (name, state) in [(WHOLE, State::Whole), (BEGUN, State::Begun)] {
+            if let Some(hash) = told(&root.join(name))? {
+                if hash != manifest.hash {
+                    return Err(Error::OtherSettings { folder: root.into() });
+                }
+                return Ok(folder(state));
+            }
+        }
+        let entries = match fs_err::read_dir(root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(folder(State::New)),
+            Err(error) => return Err(Error::Open(error)),
+        };
+        // What a crash left of the very first file is no reason to refuse.
+        let unfinished = temporary(Path::new(BEGUN));
+        for entry in entries {
+            if entry.map_err(Error::Open)?.file_name() != unfinished.as_os_str() {
+                return Err(Error::FolderNotEmpty { folder: root.into() });
+            }
+        }
+        Ok(folder(State::New))
+    }
+
+    /// Whether a whole set was finished here.
+    pub(super) fn is_whole(&self) -> bool {
+        self.state == State::Whole
+    }
+
+    /// Create the folder and say in it which set is being made.
+    pub(super) fn begin(&self, manifest: &Manifest) -> Result<(), Error> {
+        fs_err::create_dir_all(&self.root).map_err(Error::Write)?;
+        match self.state {
+            State::New => self.write_manifest(BEGUN, manifest),
+            State::Begun | State::Whole => Ok(()),
+        }
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.path(name).is_file()
+    }
+
+    pub(super) fn create_below(&self, name: &str) -> Result<(), Error> {
+        fs_err::create_dir_all(self.path(name)).map_err(Error::Write)
+    }
+
+    /// Write a file as a whole or not at all.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> Result<(), Error> {
+        let target = self.path(name);
+        let part = temporary(&target);
+        let written = fs_err::File::create(&part).and_then(|file| {
+            let mut out = BufWriter::with_capacity(1 << 16, file);
+            fill(&mut out)?;
+            out.flush()?;
+            out.get_ref().sync_all()?;
+            fs_err::rename(&part, &target)
+        });
+        if written.is_err() {
+            // What could not be written is of no use; the first error is the one to tell.
+            let _ = fs_err::remove_file(&part);
+        }
+        written.map_err(Error::Write)
+    }
+
+    /// All else is written: from now on the set is whole.
+    pub(super) fn finish(&self, manifest: &Manifest) -> Result<(), Error> {
+        self.write_manifest(WHOLE, manifest)?;
+        match fs_err::remove_file(self.path(BEGUN)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::Write(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_manifest(&self, name: &str, manifest: &Manifest) -> Result<(), Error> {
+        self.write(name, |out| {
+            serde_json::to_writer_pretty(&mut *out, manifest)?;
+            out.write_all(b"\n")
+        })
+    }
+}
+
+/// The name under which a file is written.
+fn temporary(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+/// The hash that a manifest tells, or `None` if there is no such file.
+fn told(path: &Path) -> Result<Option<String>, Error> {
+    let size = match fs_err::metadata(path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::Open(error)),
+    };
+    let shared: Arc<Path> = path.into();
+    if size > LARGEST {
+        return Err(hark_corpus::Error::TooLarge {
+            path: shared,
+            limit: LARGEST,
+        }
+        .into());
+    }
+    let bytes = fs_err::read(path).map_err(Error::Open)?;
+    let told: Told =
+        serde_json::from_slice(&bytes).map_err(|error| hark_corpus::Error::from_json(&shared, 0, error))?;
+    if told.format != FORMAT || told.version != VERSION {
+        return Err(Error::Version {
+            path: shared,
+            got: format!("{} {}", told.format, told.version),
+            expected: format!("{FORMAT} {VERSION}"),
+        });
+    }
+    Ok(Some(told.hash))
+}

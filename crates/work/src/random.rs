@@ -1,0 +1,121 @@
+//! A seeded source of random numbers that stays the same in every version of every dependency: SplitMix64
+//! (Steele, Lea and Flood 2014).
+//!
+//! Two forms: [`Random`], a sequence, and [`key`] with [`uniform`], numbers that are found by their coordinates. The
+//! masks of training are of the second form: a mask depends on the seed, the example, the layer and the place in the
+//! tensor, never on what was drawn before it, so that a run that was stopped and resumed meets the same masks.
+
+/// What a SplitMix64 state grows by.
+pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// One step of SplitMix64: a well-mixed number for every number.
+pub fn mix(number: u64) -> u64 {
+    finish(number.wrapping_add(STEP))
+}
+
+/// SplitMix64's output function, a bijection that maps 0 to 0.
+pub fn finish(z: u64) -> u64 {
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// One number out of several, each of which matters in its place.
+pub fn key(parts: &[u64]) -> u64 {
+    parts.iter().fold(0, |key, &part| mix(key ^ part))
+}
+
+/// The number at `index` under a key, from [0, 1), of 24 bits.
+pub fn uniform(key: u64, index: u64) -> f32 {
+    (mix(key.wrapping_add(index)) >> 40) as f32 / (1_u32 << 24) as f32
+}
+
+/// Random numbers from a seed.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence of this seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 bits. (Not an iterator: it never ends.)
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> u64 {
+        let number = mix(self.0);
+        self.0 = self.0.wrapping_add(STEP);
+        number
+    }
+
+    /// A number below `end`, which is not 0. The bias of the multiplication is below 2^-32 for sizes that fit memory.
+    pub fn below(&mut self, end: usize) -> usize {
+        ((u128::from(self.next()) * end as u128) >> 64) as usize
+    }
+
+    /// A number from [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A number from -1 to 1.
+    pub fn signed(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+    }
+
+    /// A number of the standard normal distribution, by the method of Box and Muller.
+    pub fn normal(&mut self) -> f64 {
+        // From (0, 1], as the logarithm of 0 has no value.
+        let radius = 1.0 - self.unit();
+        let angle = self.unit();
+        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+    }
+
+    /// Puts the items into a random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (2..=items.len()).rev() {
+            items.swap(end - 1, self.below(end));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first numbers that the authors' C code gives for the seed 1234567.
+    #[test]
+    fn the_numbers_are_splitmix64s() {
+        let mut random = Random::new(1_234_567);
+        assert_eq!(random.next(), 6_457_827_717_110_365_317);
+        assert_eq!(random.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn normal_numbers_have_mean_0_and_variance_1() {
+        let mut random = Random::new(5);
+        let numbers: Vec<f64> = (0..20_000).map(|_| random.normal()).collect();
+        let mean = numbers.iter().sum::<f64>() / 20_000.0;
+        let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 20_000.0;
+        // Four standard errors of each.
+        assert!(
+            mean.abs() < 0.029 && (variance - 1.0).abs() < 0.04,
+            "{mean}, {variance}"
+        );
+    }
+
+    #[test]
+    fn a_key_depends_on_the_order_of_its_parts() {
+        assert_ne!(key(&[1, 2]), key(&[2, 1]));
+        assert_eq!(key(&[7]), mix(7));
+    }
+
+    #[test]
+    fn a_shuffle_keeps_everything() {
+        let mut items: Vec<usize> = (0..100).collect();
+        Random::new(7).shuffle(&mut items);
+        assert_ne!(items, (0..100).collect::<Vec<_>>());
+        items.sort_unstable();
+        assert_eq!(items, (0..100).collect::<Vec<_>>());
+    }
+}
