@@ -5,7 +5,7 @@
 //! cargo run --release -p hark-catalogue --example large -- ask FOLDER          # a fresh process: open, then ask
 //! ```
 
-use std::ops::ControlFlow;
+use hark_work::progress::no_progress;
 use std::path::Path;
 use std::time::Instant;
 
@@ -122,7 +122,7 @@ fn make(folder: &Path, files: u64) -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("{files} files in batches of 100: {:.1} s", spent.as_secs_f64());
     let start = Instant::now();
-    store.tidy(&mut |_, _| ControlFlow::Continue(()))?;
+    store.tidy(&no_progress)?;
     println!("tidied: {:.1} s", start.elapsed().as_secs_f64());
     for file in std::fs::read_dir(folder)? {
         let file = file?;

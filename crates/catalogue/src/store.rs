@@ -4,6 +4,7 @@
 //! dies in the midst of it; what [`Store::apply`] has returned from is kept. Methods block: a server calls them from threads of
 //! their own.
 
+use hark_work::progress::Progress;
 use std::io::Write;
 use std::ops::ControlFlow;
 
@@ -198,7 +199,7 @@ pub trait Store: Send + Sync {
 
     /// Makes searching fast after many changes: builds or extends what approximate search needs. Everything is found without it,
     /// more slowly. `progress` is told how many of how many vectors are in, and may ask to stop.
-    fn tidy(&self, progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> Result<(), Error>;
+    fn tidy(&self, progress: Progress<'_>) -> Result<(), Error>;
 
     /// Looks for contradictions in what is kept; each is a sentence. An empty list means that all is well.
     fn check(&self) -> Result<Vec<String>, Error>;

@@ -551,13 +551,14 @@ fn the_index_is_used_and_finds_what_comparing_all_finds() {
             near[0].score
         );
     }
-    let mut told = Vec::new();
+    let told = std::sync::Mutex::new(Vec::new());
     store
-        .tidy(&mut |done, total| {
-            told.push((done, total));
+        .tidy(&|done, total| {
+            told.lock().unwrap().push((done, total));
             ControlFlow::Continue(())
         })
         .unwrap();
+    let told = told.into_inner().unwrap();
     assert_eq!(
         (told.first(), told.last()),
         (Some(&(0, 5_000)), Some(&(5_000, 5_000)))
@@ -792,10 +793,9 @@ fn an_index_that_was_not_finished_is_built_anew() {
     assert!(plan.contains("windows_vector"), "{plan}");
     // Asked to stop in the midst of it, a build is given up, or else it was quicker.
     library.sql("DROP INDEX windows_vector");
-    let mut calls = 0;
-    let outcome = store.tidy(&mut |_, _| {
-        calls += 1;
-        if calls == 1 {
+    let calls = std::sync::atomic::AtomicU64::new(0);
+    let outcome = store.tidy(&|_, _| {
+        if calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
             ControlFlow::Continue(())
         } else {
             ControlFlow::Break(())

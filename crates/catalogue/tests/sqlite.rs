@@ -405,7 +405,7 @@ mod index {
     }
 
     fn tidy(store: &SqliteStore) {
-        store.tidy(&mut |_, _| ControlFlow::Continue(())).unwrap();
+        store.tidy(&hark_work::progress::no_progress).unwrap();
     }
 
     fn filters() -> Vec<Filter> {
@@ -582,9 +582,9 @@ mod index {
         let mut naive = Naive::default();
         let store = open(folder.path());
         add(&store, &mut naive, 0..1000);
-        let mut told = Vec::new();
-        let outcome = store.tidy(&mut |done, total| {
-            told.push((done, total));
+        let told = std::sync::Mutex::new(Vec::new());
+        let outcome = store.tidy(&|done, total| {
+            told.lock().unwrap().push((done, total));
             if done > 200 {
                 ControlFlow::Break(())
             } else {
@@ -595,18 +595,19 @@ mod index {
             matches!(outcome, Err(Error::Stopped { total: 1000, .. })),
             "{outcome:?}"
         );
+        let told = told.into_inner().unwrap();
         assert!(told.is_sorted() && told.len() > 1);
         assert!(!folder.path().join("windows.usearch").exists());
         assert_eq!(recall(&store, &naive), 1.0);
         tidy(&store);
-        let mut again = 0;
+        let again = std::sync::atomic::AtomicU64::new(0);
         store
-            .tidy(&mut |_, _| {
-                again += 1;
+            .tidy(&|_, _| {
+                again.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 ControlFlow::Continue(())
             })
             .unwrap();
-        assert_eq!(again, 0, "what is tidy needs nothing");
+        assert_eq!(again.into_inner(), 0, "what is tidy needs nothing");
     }
 }
 

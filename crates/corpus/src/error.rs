@@ -378,6 +378,12 @@ pub enum Error {
     Cancelled,
 }
 
+impl From<hark_work::progress::Cancelled> for Error {
+    fn from(_: hark_work::progress::Cancelled) -> Self {
+        Self::Cancelled
+    }
+}
+
 impl Error {
     /// Readers of other crates hand our own errors back wrapped as I/O errors; this takes them out again.
     pub(crate) fn from_io(path: &Arc<Path>, error: io::Error) -> Self {

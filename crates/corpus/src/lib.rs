@@ -48,5 +48,5 @@ pub use input::{MAX_CAPTION_WORDS, MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTE
 pub use ratings::{Rating, read_ratings, read_ratings_from};
 pub use sets::{
     AUDIO_EXTENSIONS, AudioStats, Check, Clip, Completeness, Dataset, Exclusion, LeftOut, LeftOutCounts,
-    MAX_DEPTH, MAX_FILES, Pair, Progress, Reason, SetConfig, Spread, TextStats, WavcapsSource,
+    MAX_DEPTH, MAX_FILES, Pair, Reason, SetConfig, Spread, TextStats, WavcapsSource,
 };

@@ -1,7 +1,6 @@
 //! Data sets with the real caption files and real recordings, which are not part of the repository: `HARK_DATA` names
 //! their folder. Of Clotho and AudioCaps there is no audio: empty files under the recordings' names stand in for it.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use hark_corpus::{AudioCache, CaptionSet, Check, Dataset, Exclusion, Format, Reason, SetConfig};
@@ -21,7 +20,7 @@ fn data(folder: &str) -> Option<PathBuf> {
 }
 
 fn load(set: &SetConfig, check: Check) -> Dataset {
-    set.load(check, 2, &mut |_, _| ControlFlow::Continue(())).unwrap()
+    set.load(check, 2, &hark_work::progress::no_progress).unwrap()
 }
 
 #[test]
@@ -162,9 +161,7 @@ fn real_recordings_as_a_table_and_through_the_cache() {
         (240, 240, 0)
     );
     assert_eq!(data.text_stats().shared_between_clips, 10);
-    let stats = data
-        .audio_stats(2, &mut |_, _| ControlFlow::Continue(()))
-        .unwrap();
+    let stats = data.audio_stats(2, &hark_work::progress::no_progress).unwrap();
     assert_eq!((stats.seconds.min, stats.seconds.max), (5.0, 5.0));
     assert_eq!(
         (stats.rates, stats.channels),

@@ -15,7 +15,7 @@ fn sound() -> Vec<u8> {
 }
 
 fn load(set: &SetConfig, check: Check) -> Result<Dataset, Error> {
-    set.load(check, 2, &mut |_, _| ControlFlow::Continue(()))
+    set.load(check, 2, &hark_work::progress::no_progress)
 }
 
 fn here(set: &SetConfig) -> Dataset {
@@ -707,9 +707,7 @@ fn numbers_of_text_and_audio() {
         (clips, pairs, vocabulary, repeated, shared_between_clips),
         (3, 4, 8, 1, 1)
     );
-    let stats = data
-        .audio_stats(2, &mut |_, _| ControlFlow::Continue(()))
-        .unwrap();
+    let stats = data.audio_stats(2, &hark_work::progress::no_progress).unwrap();
     assert_eq!(
         (stats.seconds.min, stats.seconds.max, stats.seconds.median),
         (1.0, 2.0, 1.5)

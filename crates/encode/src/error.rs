@@ -198,6 +198,12 @@ pub enum Error {
     Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
+impl From<hark_work::progress::Cancelled> for Error {
+    fn from(_: hark_work::progress::Cancelled) -> Self {
+        Self::Cancelled
+    }
+}
+
 fn faults(missing: &[String], misshapen: &[String], unexpected: &[String]) -> String {
     let parts = [
         (missing, "missing"),

@@ -37,22 +37,9 @@ pub mod transformer;
 pub mod weights;
 
 pub use error::Error;
-
-/// What a long-running call tells its caller, and what the caller may answer.
-///
-/// The callback gets the number of items done and the number of all items, and answers whether to go on;
-/// [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the call with [`Error::Cancelled`].
-pub type Progress<'a> = &'a mut dyn FnMut(usize, usize) -> std::ops::ControlFlow<()>;
+use hark_work::progress::Progress;
 
 /// The device that every network here runs on unless a training says otherwise: the CPU.
 pub fn cpu() -> burn::tensor::Device {
     burn::tensor::Device::flex()
-}
-
-/// Tells the caller how far the work is, and ends it if the caller wishes.
-fn go_on(progress: Progress<'_>, done: usize, total: usize) -> Result<(), Error> {
-    match progress(done, total) {
-        std::ops::ControlFlow::Continue(()) => Ok(()),
-        std::ops::ControlFlow::Break(()) => Err(Error::Cancelled),
-    }
 }

@@ -202,7 +202,7 @@ impl TextEncoder {
                     normalise(place, texts[nth])?;
                 }
             }
-            crate::go_on(progress, done, texts.len())
+            Ok(hark_work::progress::report(progress, done, texts.len())?)
         })?;
         Ok(result)
     }

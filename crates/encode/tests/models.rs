@@ -72,7 +72,7 @@ fn embed_texts(folder: &Path, texts: &[String]) -> Vec<f32> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let encoder = TextEncoder::open(folder, 2).unwrap();
     encoder
-        .embed(&texts, &mut |_, _| ControlFlow::Continue(()))
+        .embed(&texts, &hark_work::progress::no_progress)
         .unwrap()
         .vectors
 }

@@ -42,9 +42,7 @@ fn load(name: &str, threads: usize) -> SentenceEncoder {
 }
 
 fn embed(encoder: &SentenceEncoder, texts: &[&str]) -> Vec<f32> {
-    encoder
-        .embed(texts, &mut |_, _| ControlFlow::Continue(()))
-        .unwrap()
+    encoder.embed(texts, &hark_work::progress::no_progress).unwrap()
 }
 
 fn check_model(name: &str) {
@@ -164,9 +162,7 @@ fn breaking_off_is_an_error_and_keeps_what_was_done() {
         }
     });
     assert!(matches!(broken, Err(Error::Cancelled)), "{broken:?}");
-    let resumed = open()
-        .embed(&texts, &mut |_, _| ControlFlow::Continue(()))
-        .unwrap();
+    let resumed = open().embed(&texts, &hark_work::progress::no_progress).unwrap();
     assert!(
         resumed.computed > 0 && resumed.computed < 1000,
         "{} computed again",
@@ -188,13 +184,9 @@ fn a_second_run_computes_nothing() {
         )
         .unwrap()
     };
-    let first = open()
-        .embed(&texts, &mut |_, _| ControlFlow::Continue(()))
-        .unwrap();
+    let first = open().embed(&texts, &hark_work::progress::no_progress).unwrap();
     assert_eq!(first.computed, 3);
-    let second = open()
-        .embed(&texts, &mut |_, _| ControlFlow::Continue(()))
-        .unwrap();
+    let second = open().embed(&texts, &hark_work::progress::no_progress).unwrap();
     assert_eq!(second.computed, 0);
     assert_eq!(first.vectors, second.vectors);
 }
@@ -356,7 +348,7 @@ fn a_special_token_without_a_vector_is_refused() {
     fs_err::write(&path, json.to_string()).unwrap();
     let encoder = SentenceEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), 1).unwrap();
     let error = encoder
-        .embed(&["rain"], &mut |_, _| ControlFlow::Continue(()))
+        .embed(&["rain"], &hark_work::progress::no_progress)
         .unwrap_err()
         .to_string();
     assert!(error.contains("ids up to 5259"), "{error}");
@@ -391,7 +383,7 @@ fn weights_that_are_not_numbers_are_noticed() {
     fs_err::write(&path, &bytes).unwrap();
     let encoder = SentenceEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), 1).unwrap();
     let error = encoder
-        .embed(&["rain"], &mut |_, _| ControlFlow::Continue(()))
+        .embed(&["rain"], &hark_work::progress::no_progress)
         .unwrap_err()
         .to_string();
     assert!(error.contains("rain") && error.contains("damaged"), "{error}");

@@ -181,3 +181,9 @@ pub enum Error {
     #[error("cancelled")]
     Cancelled,
 }
+
+impl From<hark_work::progress::Cancelled> for Error {
+    fn from(_: hark_work::progress::Cancelled) -> Self {
+        Self::Cancelled
+    }
+}

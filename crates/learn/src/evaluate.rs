@@ -53,7 +53,7 @@ pub fn retrieval_with(data: &Dataset, embedded: &Embedded, options: Options) -> 
         Keyed::new(captions, &caption_keys)?,
     );
     let relevant = Relevant::new(data.pairs.iter().map(|pair| [pair.clip as u32]), data.clips.len())?;
-    let watch = &hark_work::progress::unwatched;
+    let watch = &hark_work::progress::no_progress;
     Ok(Retrieval {
         audio_to_text: metrics::evaluate(clips, captions, &relevant.reversed()?, options, watch)?,
         text_to_audio: metrics::evaluate(captions, clips, &relevant, options, watch)?,

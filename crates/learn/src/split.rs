@@ -12,6 +12,7 @@ use hark_encode::dual::DualEncoder;
 use hark_encode::store::{self, Stored};
 use hark_encode::tokenize::Tokenizer;
 use hark_encode::towers::TokenBatch;
+use hark_work::progress::Progress;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
@@ -136,7 +137,7 @@ impl Split {
         network: &DualEncoder,
         clips: &Clips,
         workers: usize,
-        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+        progress: Progress<'_>,
     ) -> Result<Embedded, Error> {
         let (Some(audio), Some(text)) = (&network.audio, &network.text) else {
             return Err(Error::NoSide);
@@ -152,7 +153,11 @@ impl Split {
             self.each_clips(clips, workers, &mut |mels, done| {
                 let vectors = audio.forward(&mels.0, &mels.1, None)?;
                 embedded.clips.extend(numbers(vectors)?);
-                go_on(progress, done, self.data.clips.len())
+                Ok(hark_work::progress::report(
+                    progress,
+                    done,
+                    self.data.clips.len(),
+                )?)
             })?;
         }
         let pairs: Vec<usize> = (0..self.data.pairs.len()).collect();
@@ -204,7 +209,7 @@ impl Split {
         network: &DualEncoder,
         card: &Card,
         frozen: &Frozen<'_>,
-        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+        progress: Progress<'_>,
     ) -> Result<(), Error> {
         let &Frozen {
             clips,
@@ -219,7 +224,7 @@ impl Split {
                 let mut values = Vec::new();
                 self.each_clips(clips, workers, &mut |mels, done| {
                     values.extend(numbers(side.features(&mels.0, &mels.1, None)?)?);
-                    go_on(progress, done, count)
+                    Ok(hark_work::progress::report(progress, done, count)?)
                 })?;
                 Ok(values)
             })?;
@@ -235,7 +240,7 @@ impl Split {
                     let batch = self.token_batch(pairs)?;
                     let features = hark_encode::towers::Tower::forward(&side.tower, &batch, None)?;
                     values.extend(numbers(features)?);
-                    go_on(progress, count.min((nth + 1) * AT_A_TIME), count)?;
+                    hark_work::progress::report(progress, count.min((nth + 1) * AT_A_TIME), count)?;
                 }
                 Ok(values)
             })?;
@@ -350,18 +355,6 @@ fn read(path: &Path, items: usize) -> Option<Features> {
     })
 }
 
-/// Tells the caller how far the work is, and ends it if the caller wishes.
-fn go_on(
-    progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
-    done: usize,
-    total: usize,
-) -> Result<(), Error> {
-    match progress(done, total) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(Error::Cancelled),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -404,9 +397,9 @@ mod tests {
         let recipe = recipe(set);
         let (network, card) = (tiny(&recipe), tiny_card(&recipe));
         let clips = clips(card::Clip::True);
-        let mut computed = false;
-        let progress = &mut |_, _| {
-            computed = true;
+        let computed = std::sync::atomic::AtomicBool::new(false);
+        let progress = &|_, _| {
+            computed.store(true, std::sync::atomic::Ordering::Relaxed);
             ControlFlow::Continue(())
         };
         let frozen = Frozen {
@@ -417,7 +410,7 @@ mod tests {
             workers: 2,
         };
         split.freeze(&network, &card, &frozen, progress).unwrap();
-        computed
+        computed.into_inner()
     }
 
     fn files(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -433,7 +426,7 @@ mod tests {
         let mut split = split(folder.path());
         let (network, clips) = (tiny(&recipe(&[])), clips(card::Clip::True));
         let embed = |split: &Split| {
-            let go_on = &mut |_, _| ControlFlow::Continue(());
+            let go_on = &hark_work::progress::no_progress;
             split.embed(&network, &clips, 2, go_on).unwrap()
         };
         let whole = embed(&split);

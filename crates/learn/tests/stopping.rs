@@ -23,7 +23,11 @@ fn recipe(sounds: &Path) -> Recipe {
 }
 
 /// Trains, asking to stop where `stop` says so.
-fn run(recipe: &Recipe, folder: &Path, stop: &mut dyn FnMut(&Told<'_>) -> bool) -> Result<(), Error> {
+fn run(
+    recipe: &Recipe,
+    folder: &Path,
+    stop: &mut (dyn FnMut(&Told<'_>) -> bool + Send),
+) -> Result<(), Error> {
     // Any unit vectors do for a teacher: here by the number of letters.
     let mut embed = |captions: &[&str]| {
         let angles = captions.iter().map(|caption| caption.len() as f32 * 0.1);
@@ -39,14 +43,15 @@ fn run(recipe: &Recipe, folder: &Path, stop: &mut dyn FnMut(&Told<'_>) -> bool) 
         embed: &mut embed,
         written_by: "a test",
     };
-    let watch = &mut |told: Told<'_>| {
-        if stop(&told) {
+    let stop = std::sync::Mutex::new(stop);
+    let on_event = &|told: Told<'_>| {
+        if stop.lock().unwrap()(&told) {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
     };
-    train(setup, watch).map(|_| ())
+    train(setup, on_event).map(|_| ())
 }
 
 #[test]
@@ -55,7 +60,7 @@ fn stopped_after_every_step_it_is_the_same_training() {
     let sounds = folder.path().join("sounds");
     let recipe = recipe(&sounds);
     let config = recipe.soundscapes.clone().unwrap();
-    soundscape::make(&config, &sounds, 2, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    soundscape::make(&config, &sounds, 2, &hark_work::progress::no_progress).unwrap();
 
     let whole = folder.path().join("whole");
     run(&recipe, &whole, &mut |_| false).unwrap();

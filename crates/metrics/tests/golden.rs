@@ -9,7 +9,7 @@ use hark_metrics::significance::{
 use hark_metrics::trec::{self, Qrels, Run, write_qrels, write_run};
 use hark_metrics::{self as metrics, Keyed, Options, PerQuery, Relevant, Ties, id_key};
 use hark_nearest::Vectors;
-use hark_work::progress::unwatched;
+use hark_work::progress::no_progress;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -91,8 +91,8 @@ impl Ranking {
             cut: cut.try_into().unwrap(),
             ..Options::default()
         };
-        let binary = metrics::evaluate(queries, items, &relevant, options, &unwatched).unwrap();
-        let graded = metrics::evaluate_graded(queries, items, &gains, options, &unwatched).unwrap();
+        let binary = metrics::evaluate(queries, items, &relevant, options, &no_progress).unwrap();
+        let graded = metrics::evaluate_graded(queries, items, &gains, options, &no_progress).unwrap();
         (binary.queries, graded.queries)
     }
 }
@@ -274,8 +274,8 @@ impl Tied {
                 ..Options::default()
             };
             (
-                metrics::evaluate(queries, items, &relevant, options, &unwatched).unwrap(),
-                metrics::evaluate_graded(queries, items, &gains, options, &unwatched).unwrap(),
+                metrics::evaluate(queries, items, &relevant, options, &no_progress).unwrap(),
+                metrics::evaluate_graded(queries, items, &gains, options, &no_progress).unwrap(),
             )
         });
         (0..self.scores.len())

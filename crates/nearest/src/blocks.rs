@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use crate::exact::at_least;
 pub use crate::kernels::inner_products;
-use hark_work::progress::{Progress, Watch};
+use hark_work::progress::Progress;
 
 use crate::{Error, Vectors};
 
@@ -111,7 +111,7 @@ pub fn pass<S>(
     vectors: Vectors<'_>,
     block_rows: usize,
     threads: Option<NonZeroUsize>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
     scratch: impl Fn() -> S + Sync,
     visit: impl Fn(&mut S, &Tile<'_>) + Sync,
 ) -> Result<(), Error> {
@@ -120,7 +120,7 @@ pub fn pass<S>(
     spread(
         order.total(),
         threads,
-        watch,
+        progress,
         || (scratch(), vec![0.0; cut.longest() * cut.longest()]),
         |(scratch, scores), position| {
             let Some((first, second)) = order.pair(position) else {
@@ -158,7 +158,7 @@ pub fn pass<S>(
 pub fn spread<S, E: From<Error> + Send>(
     total: u64,
     threads: Option<NonZeroUsize>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
     scratch: impl Fn() -> S + Sync,
     step: impl Fn(&mut S, u64) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
@@ -184,7 +184,7 @@ pub fn spread<S, E: From<Error> + Send>(
             // The lock makes the calls come one at a time, with `done` always growing.
             let mut done = lock(&done);
             *done += 1;
-            if watch(Progress { done: *done, total }) == ControlFlow::Break(()) {
+            if progress(*done, total) == ControlFlow::Break(()) {
                 stop.store(true, Ordering::Relaxed);
             }
         }

@@ -32,4 +32,4 @@ mod special;
 pub use error::Error;
 pub use function::RelevanceFunction;
 pub use hark_nearest::Vectors;
-pub use hark_work::progress::{Progress, Watch, unwatched};
+pub use hark_work::progress::{Progress, no_progress};

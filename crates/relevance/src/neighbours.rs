@@ -21,7 +21,7 @@ use std::num::NonZeroUsize;
 
 use hark_nearest::exact::{Counts, Options, Pairs};
 use hark_nearest::{Vectors, exact};
-use hark_work::progress::Watch;
+use hark_work::progress::Progress;
 
 use crate::Error;
 use crate::similarity::UNIT_TOLERANCE;
@@ -32,21 +32,21 @@ use crate::similarity::UNIT_TOLERANCE;
 /// # Errors
 ///
 /// [`Error::Rank`] for vectors that are not unit vectors, a wrong number of clips, a threshold that is not
-/// finite, and when `watch` cancels.
+/// finite, and when `progress` cancels.
 pub fn same_meaning(
     captions: Vectors<'_>,
     clips: &[u32],
     threshold: f32,
     limit: usize,
     threads: Option<NonZeroUsize>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Pairs, Error> {
     captions.check_unit(UNIT_TOLERANCE)?;
     let options = Options {
         groups: Some(clips),
         threads,
     };
-    let mut found = exact::pairs_above(captions, threshold, limit, options, watch)?;
+    let mut found = exact::pairs_above(captions, threshold, limit, options, progress)?;
     for pair in &mut found.pairs {
         pair.score = pair.score.clamp(-1.0, 1.0);
     }
@@ -81,11 +81,11 @@ pub struct Expected {
 /// Counts, for every caption and threshold, the captions of other clips that are at least that similar.
 ///
 /// ```
-/// use hark_relevance::{Vectors, neighbours, unwatched};
+/// use hark_relevance::{Vectors, neighbours, hark_work::progress::no_progress};
 ///
 /// // Three captions of three clips; the first two say the same.
 /// let captions = Vectors::new(&[1.0, 0.0, 1.0, 0.0, 0.0, 1.0], 2)?;
-/// let census = neighbours::census(captions, &[0, 1, 2], &[0.9], None, &unwatched)?;
+/// let census = neighbours::census(captions, &[0, 1, 2], &[0.9], None, &hark_work::progress::no_progress)?;
 /// let expected = census.expected(0, 2)?;
 /// // One of the three possible batches holds the pair, once in each direction.
 /// assert!((expected.pairs_per_batch - 2.0 / 3.0).abs() < 1e-12);
@@ -96,13 +96,13 @@ pub struct Expected {
 /// # Errors
 ///
 /// [`Error::Rank`] for vectors that are not unit vectors, a wrong number of clips, thresholds that are
-/// missing or not finite, and when `watch` cancels.
+/// missing or not finite, and when `progress` cancels.
 pub fn census(
     captions: Vectors<'_>,
     clips: &[u32],
     thresholds: &[f32],
     threads: Option<NonZeroUsize>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Census, Error> {
     captions.check_unit(UNIT_TOLERANCE)?;
     let options = Options {
@@ -110,7 +110,7 @@ pub fn census(
         threads,
     };
     Ok(Census {
-        counts: exact::count_above(captions, thresholds, options, watch)?,
+        counts: exact::count_above(captions, thresholds, options, progress)?,
     })
 }
 
@@ -188,7 +188,6 @@ fn share_with_any(captions: usize, batch: usize, partners: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hark_work::progress::unwatched;
 
     /// Captions on a circle at these angles, in degrees.
     fn circle(angles: &[f32]) -> Vec<f32> {
@@ -213,7 +212,14 @@ mod tests {
         let data = circle(&angles);
         let vectors = Vectors::new(&data, 2).unwrap();
         let thresholds = [0.99, -1.0, 0.999_999];
-        let census = census(vectors, &clips, &thresholds, None, &unwatched).unwrap();
+        let census = census(
+            vectors,
+            &clips,
+            &thresholds,
+            None,
+            &hark_work::progress::no_progress,
+        )
+        .unwrap();
         for (position, &threshold) in thresholds.iter().enumerate() {
             let same = |a: usize, b: usize| {
                 clips[a] != clips[b] && (angles[a] - angles[b]).to_radians().cos() >= threshold
@@ -255,7 +261,15 @@ mod tests {
     fn pairs_of_the_same_clip_are_left_out() {
         let data = circle(&[0.0, 0.0, 1.0, 60.0]);
         let vectors = Vectors::new(&data, 2).unwrap();
-        let found = same_meaning(vectors, &[7, 7, 8, 9], 0.9, 10, None, &unwatched).unwrap();
+        let found = same_meaning(
+            vectors,
+            &[7, 7, 8, 9],
+            0.9,
+            10,
+            None,
+            &hark_work::progress::no_progress,
+        )
+        .unwrap();
         let pairs: Vec<_> = found.pairs.iter().map(|pair| (pair.first, pair.second)).collect();
         assert_eq!((pairs, found.total), (vec![(0, 2), (1, 2)], 2));
     }
@@ -264,7 +278,7 @@ mod tests {
     fn batches_that_cannot_be_drawn_are_refused() {
         let data = circle(&[0.0, 10.0]);
         let vectors = Vectors::new(&data, 2).unwrap();
-        let census = census(vectors, &[0, 1], &[0.5], None, &unwatched).unwrap();
+        let census = census(vectors, &[0, 1], &[0.5], None, &hark_work::progress::no_progress).unwrap();
         assert_eq!(
             census.expected(0, 0),
             Err(Error::BadBatch {
@@ -285,13 +299,13 @@ mod tests {
     #[test]
     fn bad_input_is_refused() {
         let vectors = Vectors::new(&[1.0, 0.0, 0.0, 2.0], 2).unwrap();
-        let error = census(vectors, &[0, 1], &[0.5], None, &unwatched).unwrap_err();
+        let error = census(vectors, &[0, 1], &[0.5], None, &hark_work::progress::no_progress).unwrap_err();
         assert!(matches!(
             error,
             Error::Rank(hark_nearest::Error::NotUnit { row: 1, .. })
         ));
         let vectors = Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2).unwrap();
-        let error = same_meaning(vectors, &[0], 0.5, 1, None, &unwatched).unwrap_err();
+        let error = same_meaning(vectors, &[0], 0.5, 1, None, &hark_work::progress::no_progress).unwrap_err();
         assert!(matches!(
             error,
             Error::Rank(hark_nearest::Error::GroupsMismatch { .. })

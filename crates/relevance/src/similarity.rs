@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 
 use hark_nearest::{Vectors, exact};
-use hark_work::progress::Watch;
+use hark_work::progress::Progress;
 
 use crate::Error;
 
@@ -159,11 +159,11 @@ pub struct SimilarityRange {
 /// blocks; the full table is never held. `threads` of `None` uses the caller's rayon pool.
 ///
 /// ```
-/// use hark_relevance::{Vectors, similarity, unwatched};
+/// use hark_relevance::{Vectors, similarity, hark_work::progress::no_progress};
 ///
 /// let captions = Vectors::new(&[1.0, 0.0, 0.6, 0.8, 0.0, 1.0, 1.0, 0.0], 2)?;
 /// let texts = similarity::same_text(&["rain", "wind", "birds", "rain"]);
-/// let range = similarity::similarity_range(captions, &texts, None, &unwatched)?;
+/// let range = similarity::similarity_range(captions, &texts, None, &hark_work::progress::no_progress)?;
 /// assert_eq!((range.lo, range.hi), (0.0, 0.8));
 /// assert_eq!(range.highest, (1, 2));
 /// # Ok::<(), hark_relevance::Error>(())
@@ -172,19 +172,19 @@ pub struct SimilarityRange {
 /// # Errors
 ///
 /// [`Error::NoDifferentCaptions`], [`Error::Rank`] for vectors that are not unit vectors, for a wrong number
-/// of `texts`, and when `watch` cancels.
+/// of `texts`, and when `progress` cancels.
 pub fn similarity_range(
     vectors: Vectors<'_>,
     texts: &[u32],
     threads: Option<NonZeroUsize>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<SimilarityRange, Error> {
     vectors.check_unit(UNIT_TOLERANCE)?;
     let options = exact::Options {
         groups: Some(texts),
         threads,
     };
-    let found = exact::extremes(vectors, options, watch)?.ok_or(Error::NoDifferentCaptions {
+    let found = exact::extremes(vectors, options, progress)?.ok_or(Error::NoDifferentCaptions {
         captions: vectors.rows(),
     })?;
     Ok(SimilarityRange {
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(matrix(vectors), Err(not_unit.clone()));
         assert_eq!(row(&[1.0, 0.0], vectors), Err(not_unit.clone()));
         assert_eq!(
-            similarity_range(vectors, &[0, 1], None, &hark_work::progress::unwatched),
+            similarity_range(vectors, &[0, 1], None, &hark_work::progress::no_progress),
             Err(not_unit)
         );
         let unit = Vectors::new(&data[..2], 2).unwrap();
@@ -268,8 +268,13 @@ mod tests {
         let data = unit_vectors(30, 5);
         let vectors = Vectors::new(&data, 5).unwrap();
         let texts: Vec<String> = (0..30).map(|row| format!("caption {}", row % 7)).collect();
-        let range =
-            similarity_range(vectors, &same_text(&texts), None, &hark_work::progress::unwatched).unwrap();
+        let range = similarity_range(
+            vectors,
+            &same_text(&texts),
+            None,
+            &hark_work::progress::no_progress,
+        )
+        .unwrap();
         assert!(range.hi < 0.999_99, "{range:?}");
         let table = matrix(vectors).unwrap();
         let different = (0..900)
@@ -280,7 +285,7 @@ mod tests {
         let (a, b) = range.highest;
         assert!((table[a as usize * 30 + b as usize] - hi).abs() < 1e-6);
 
-        let same = similarity_range(vectors, &[0; 30], None, &hark_work::progress::unwatched);
+        let same = similarity_range(vectors, &[0; 30], None, &hark_work::progress::no_progress);
         assert_eq!(same, Err(Error::NoDifferentCaptions { captions: 30 }));
     }
 }

@@ -48,9 +48,9 @@ mod signal;
 mod sounds;
 mod truth;
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
+use hark_work::progress::{Progress, report};
 use hark_work::random::{Random, key};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -158,8 +158,7 @@ impl Studio<'_> {
 /// later call goes on from there.
 ///
 /// ```
-/// use std::ops::ControlFlow;
-/// use hark_soundscape::{Config, Split, Truth, make};
+/// /// use hark_soundscape::{Config, Split, Truth, make};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let folder = folder.path();
@@ -176,12 +175,7 @@ impl Studio<'_> {
 /// [`Error::OtherSettings`] and [`Error::FolderNotEmpty`] for the folder, [`Error::Write`], [`Error::Cancelled`],
 /// and, with recordings, what can be wrong with their table, [`Error::NoRecording`], [`Error::Recording`] and
 /// [`Error::SilentRecording`].
-pub fn make(
-    config: &Config,
-    folder: &Path,
-    threads: usize,
-    progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
-) -> Result<Made, Error> {
+pub fn make(config: &Config, folder: &Path, threads: usize, progress: Progress<'_>) -> Result<Made, Error> {
     config.validate()?;
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.min(MOST_THREADS))
@@ -212,11 +206,7 @@ pub fn make(
     for split in Split::ALL {
         folder.create_below(split.name())?;
     }
-    let mut report = |done: usize| match progress(done, total) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(Error::Cancelled),
-    };
-    report(total - missing.len())?;
+    report(progress, total - missing.len(), total)?;
     // In groups, because only one thread may report; large enough that threads seldom wait for each other.
     for group in missing.chunks(8 * pool.current_num_threads()) {
         pool.install(|| {
@@ -225,7 +215,7 @@ pub fn make(
                 .try_for_each(|(split, clip)| studio.write_clip(*split, clip, &folder))
         })?;
         made.rendered += group.len();
-        report(total - missing.len() + made.rendered)?;
+        report(progress, total - missing.len() + made.rendered, total)?;
     }
     for split in Split::ALL {
         scenes.write_tables(split, &studio, &folder)?;

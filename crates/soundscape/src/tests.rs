@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 
 use super::*;
 use hark_corpus::{CaptionSet, Format};
@@ -14,12 +15,8 @@ fn small() -> Config {
     }
 }
 
-fn go_on(_: usize, _: usize) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
-
 fn run(config: &Config, folder: &Path, threads: usize) -> Result<Made, Error> {
-    make(config, folder, threads, &mut go_on)
+    make(config, folder, threads, &hark_work::progress::no_progress)
 }
 
 /// Every file below a folder with its bytes.
@@ -336,7 +333,7 @@ fn a_complete_folder_is_left_alone_and_a_half_made_one_completed() {
     run(&small(), whole.path(), 2).unwrap();
 
     // Broken off on the way: no manifest of a whole set.
-    let mut stop = |done: usize, total: usize| {
+    let stop = |done: u64, total: u64| {
         assert_eq!(total, 30);
         if done >= 16 {
             ControlFlow::Break(())
@@ -344,7 +341,7 @@ fn a_complete_folder_is_left_alone_and_a_half_made_one_completed() {
             ControlFlow::Continue(())
         }
     };
-    let error = make(&small(), folder.path(), 2, &mut stop).unwrap_err();
+    let error = make(&small(), folder.path(), 2, &stop).unwrap_err();
     assert!(matches!(error, Error::Cancelled), "{error}");
     assert!(!folder.path().join("soundscape.json").exists());
     // A file that a crash left half-written is not taken for a clip.

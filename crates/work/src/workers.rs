@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::progress::{Cancelled, Progress};
 
 struct State<T> {
     /// The next number that a worker takes.
@@ -170,6 +173,57 @@ pub fn as_done<W: Send, R: Send, E: From<rayon::ThreadPoolBuildError>>(
     })
 }
 
+/// One result for each item, in order, by several threads. `progress` is called on the calling thread.
+///
+/// # Errors
+/// [`Cancelled`] if `progress` asks for it.
+///
+/// # Panics
+/// If `work` panics.
+pub fn map<I: Sync, T: Send>(
+    items: &[I],
+    threads: usize,
+    progress: Progress<'_>,
+    work: impl Fn(&I) -> T + Sync,
+) -> Result<Vec<T>, Cancelled> {
+    let mut results: Vec<Option<T>> = items.iter().map(|_| None).collect();
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let mut stopped = progress(0, items.len() as u64).is_break();
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..threads.clamp(1, items.len().max(1)) {
+            let (sender, next, stop, work) = (sender.clone(), &next, &stop, &work);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else { break };
+                    if sender.send((index, work(item))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        stop.store(stopped, Ordering::Relaxed);
+        let mut done = 0;
+        for (index, result) in receiver {
+            if let Some(place) = results.get_mut(index) {
+                *place = Some(result);
+            }
+            done += 1;
+            if !stopped && progress(done, items.len() as u64).is_break() {
+                stopped = true;
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    if stopped {
+        return Err(Cancelled);
+    }
+    // Every item has its result unless a thread was stopped.
+    results.into_iter().collect::<Option<_>>().ok_or(Cancelled)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,5 +289,43 @@ mod tests {
     fn a_panic_is_passed_on() {
         let make = |number| assert!(number < 3);
         let _: ControlFlow<()> = in_order(0..10, 2, 2, &make, &mut |_, (), _| ControlFlow::Continue(()));
+    }
+
+    #[test]
+    fn results_stand_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..100).collect();
+        for threads in [0, 1, 3, 200] {
+            let calls = Mutex::new(Vec::new());
+            let progress = |done, all| {
+                calls.lock().unwrap().push((done, all));
+                ControlFlow::Continue(())
+            };
+            let results = map(&items, threads, &progress, |item| item * 2);
+            let doubled: Vec<u64> = items.iter().map(|item| item * 2).collect();
+            assert_eq!(results.unwrap(), doubled);
+            assert_eq!(
+                calls.into_inner().unwrap(),
+                (0..=100).map(|done| (done, 100)).collect::<Vec<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn the_caller_can_stop() {
+        let items: Vec<u64> = (0..1000).collect();
+        for last in [0, 5] {
+            let calls = AtomicU64::new(0);
+            let progress = |done, _| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                if done >= last {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            };
+            let stopped = map(&items, 2, &progress, |_| ());
+            assert_eq!(stopped, Err(Cancelled));
+            assert_eq!(calls.into_inner(), last + 1);
+        }
     }
 }

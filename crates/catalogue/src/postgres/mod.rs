@@ -16,6 +16,7 @@ mod sql;
 mod upkeep;
 mod write;
 
+use hark_work::progress::Progress;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
@@ -381,7 +382,7 @@ impl Store for PostgresStore {
         self.pages(|_, file| Ok(take(file)))
     }
 
-    fn tidy(&self, progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> Result<(), Error> {
+    fn tidy(&self, progress: Progress<'_>) -> Result<(), Error> {
         upkeep::tidy(&self.scene(), progress)
     }
 

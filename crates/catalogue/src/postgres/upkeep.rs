@@ -3,7 +3,7 @@
 //! The index is built once, by the first [`tidy`] of a library that is large enough; from then on the server keeps it up to date.
 //! Others may write while it is built; of several that tidy at once, one does and the others leave. A build that dies leaves an index that the server does not use; the next one takes it away.
 
-use std::ops::ControlFlow;
+use hark_work::progress::Progress;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -39,10 +39,7 @@ enum Index {
 }
 
 /// Builds the index if it is worthwhile and there is none; renews what the server knows for planning.
-pub(super) fn tidy(
-    scene: &Scene<'_>,
-    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
-) -> Result<(), Error> {
+pub(super) fn tidy(scene: &Scene<'_>, progress: Progress<'_>) -> Result<(), Error> {
     let total = scene.pool.run(Purpose::Read, |session| {
         Ok(session.one(sql::TOTALS, &[])?.try_get::<_, i64>(1)? as u64)
     })?;
@@ -68,11 +65,7 @@ pub(super) fn tidy(
 }
 
 /// Sees to it that there is an index of vectors.
-fn index_all(
-    scene: &Scene<'_>,
-    total: u64,
-    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
-) -> Result<(), Error> {
+fn index_all(scene: &Scene<'_>, total: u64, progress: Progress<'_>) -> Result<(), Error> {
     match index(scene)? {
         // If it grows, an administrator is at it.
         Index::Ready | Index::Growing => return Ok(()),
@@ -99,11 +92,7 @@ fn index(scene: &Scene<'_>) -> Result<Index, Error> {
 }
 
 /// Builds on one connection and looks on from another.
-fn build(
-    scene: &Scene<'_>,
-    total: u64,
-    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
-) -> Result<(), Error> {
+fn build(scene: &Scene<'_>, total: u64, progress: Progress<'_>) -> Result<(), Error> {
     let statement = sql::create_index(&quoted(scene.schema), &quoted(scene.vector_schema));
     let (begun, begin) = mpsc::channel::<CancelToken>();
     let (done, end) = mpsc::channel();

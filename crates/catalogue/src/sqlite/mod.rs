@@ -17,6 +17,7 @@ mod read;
 mod schema;
 mod tidy;
 
+use hark_work::progress::Progress;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -477,7 +478,7 @@ impl Store for SqliteStore {
         self.read(|connection| read::each_file(connection, take))
     }
 
-    fn tidy(&self, progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> Result<(), Error> {
+    fn tidy(&self, progress: Progress<'_>) -> Result<(), Error> {
         let fault = |error| self.fault(error);
         let tidy = Tidy {
             index: &self.index(),

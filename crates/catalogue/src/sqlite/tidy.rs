@@ -3,7 +3,7 @@
 //! The file is made from what one transaction sees, put in its place as a whole, and recorded afterwards. Whoever dies between the
 //! two leaves a file that does not agree with its record, which nobody uses and the next tidying makes anew.
 
-use std::ops::ControlFlow;
+use hark_work::progress::Progress;
 use std::path::Path;
 
 use hark_nearest::Vectors;
@@ -27,8 +27,6 @@ pub(super) struct Tidy<'a> {
     pub threads: usize,
     pub fault: &'a dyn Fn(rusqlite::Error) -> Error,
 }
-
-type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 impl Tidy<'_> {
     pub(super) fn run(&self, connection: &mut Connection, progress: Progress<'_>) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! Random changes, after each of which a store must answer as the naive one does.
 
+use hark_work::progress::no_progress;
 use std::collections::BTreeMap;
 
 use hark_catalogue::{Change, Filter, Notes, Store};
@@ -223,9 +224,7 @@ pub fn random_changes_agree_with_the_naive_store(fresh: Fresh) {
             store.apply(&changes).unwrap();
             naive.apply(&changes, &numbers);
             if step.tidy {
-                store
-                    .tidy(&mut |_, _| std::ops::ControlFlow::Continue(()))
-                    .unwrap();
+                store.tidy(&no_progress).unwrap();
             }
             if step.reopen {
                 drop(store);

@@ -25,7 +25,6 @@ mod table;
 mod wavcaps;
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -38,10 +37,8 @@ pub use stats::{AudioStats, Spread, TextStats};
 pub use wavcaps::WavcapsSource;
 
 use crate::Error;
+use hark_work::progress::Progress;
 use listing::Listing;
-
-/// Called with the recordings done and their number; [`ControlFlow::Break`] ends the work with [`Error::Cancelled`].
-pub type Progress<'p> = &'p mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 
 /// Where a data set lies and in which layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -176,14 +173,13 @@ impl SetConfig {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let root = folder.path().to_owned();
-    /// use std::ops::ControlFlow;
-    /// use hark_corpus::{Check, Reason, SetConfig};
+    ///     /// use hark_corpus::{Check, Reason, SetConfig};
     ///
     /// fs_err::write(root.join("rain.txt"), "Rain falls\nWater drips on a roof\n")?;
     /// fs_err::write(root.join("rain.WAV"), b"RIFF....WAVE")?;
     /// fs_err::write(root.join("dog.txt"), "A dog barks\n")?;
     /// let set = SetConfig::Folder { root };
-    /// let data = set.load(Check::Presence, 2, &mut |_, _| ControlFlow::Continue(()))?;
+    /// let data = set.load(Check::Presence, 2, &hark_work::progress::no_progress)?;
     /// assert_eq!((data.clips.len(), data.pairs.len()), (1, 2));
     /// assert_eq!((data.left_out[0].id.as_str(), &data.left_out[0].reason), ("dog", &Reason::Missing));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -272,7 +268,7 @@ impl Dataset {
         }
         let loaded = sets
             .iter()
-            .map(|set| set.load(check, threads, &mut *progress))
+            .map(|set| set.load(check, threads, progress))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Self::merge(loaded))
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Dataset, LeftOut, Progress, Reason, check};
+use super::{Dataset, LeftOut, Progress, Reason};
 use crate::Error;
 
 /// How numbers are spread. Percentiles are values that occur: the smallest of which at least that share of all are no
@@ -155,7 +155,7 @@ impl Dataset {
     /// [`Error::Cancelled`] if `progress` says so.
     pub fn audio_stats(&self, threads: usize, progress: Progress<'_>) -> Result<AudioStats, Error> {
         let paths: Vec<&Path> = self.clips.iter().map(|clip| clip.path.as_path()).collect();
-        let facts = check::for_each(&paths, threads, progress, facts_of)?;
+        let facts = hark_work::workers::map(&paths, threads, progress, |path| facts_of(path))?;
         let counts = self.captions_by_clip();
         let mut stats = AudioStats::default();
         let mut seconds = Vec::with_capacity(facts.len());

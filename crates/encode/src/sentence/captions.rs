@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{SentenceEncoder, SentenceFolder, StaticEncoder};
 use crate::cache::EmbeddingCache;
-use crate::{Error, Progress, go_on};
+use crate::{Error, Progress};
 
 /// Vectors are written to the cache this many at a time: what a kill can cost.
 const FLUSH: usize = 128;
@@ -166,7 +166,7 @@ impl CaptionEncoder {
             cut: 0,
             not_cached: self.unusable.take(),
         };
-        go_on(progress, done, captions.len())?;
+        hark_work::progress::report(progress, done, captions.len())?;
         if missing.is_empty() {
             return Ok(result);
         }
@@ -189,7 +189,7 @@ impl CaptionEncoder {
                 done += at.len();
                 store.add(missing[nth], vector);
             }
-            go_on(progress, done, captions.len())
+            Ok(hark_work::progress::report(progress, done, captions.len())?)
         });
         store.flush();
         result.not_cached = result.not_cached.or(store.failed);
@@ -204,10 +204,10 @@ fn embed_static(
     threads: usize,
     progress: Progress<'_>,
 ) -> Result<Embedded, Error> {
-    go_on(progress, 0, captions.len())?;
+    hark_work::progress::report(progress, 0, captions.len())?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let vectors = pool.install(|| encoder.embed(captions))?;
-    go_on(progress, captions.len(), captions.len())?;
+    hark_work::progress::report(progress, captions.len(), captions.len())?;
     Ok(Embedded {
         vectors,
         dim: encoder.dim(),

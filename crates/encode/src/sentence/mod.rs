@@ -22,7 +22,7 @@ use crate::tokenize::Tokenizer;
 use crate::towers::bert::Bert;
 pub use crate::towers::bert::{Family, Pooling};
 use crate::towers::{TokenBatch, Tower};
-use crate::{Error, Progress, go_on, hugging_face, texts};
+use crate::{Error, Progress, hugging_face, texts};
 
 /// A loaded sentence encoder.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl SentenceEncoder {
                 vectors[caption * self.dim..][..self.dim].copy_from_slice(vector);
             }
             done += batch.captions.len();
-            go_on(progress, done, captions.len())
+            Ok(hark_work::progress::report(progress, done, captions.len())?)
         })?;
         Ok(vectors)
     }

@@ -1,7 +1,6 @@
 //! `hark bench`: our side of the speed figures. The scripts under `bench/` run the peer beside it.
 
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -132,7 +131,7 @@ pub fn run(command: Command) -> Result<()> {
                 threads: Some(threads.count()),
             };
             let start = Instant::now();
-            let found = exact::neighbours(vectors, k, options, &hark_work::progress::unwatched)?;
+            let found = exact::neighbours(vectors, k, options, &hark_work::progress::no_progress)?;
             let seconds = start.elapsed().as_secs_f64();
             if let Some(path) = out {
                 let columns = found.k().min(found.rows().saturating_sub(1));
@@ -159,19 +158,14 @@ pub fn run(command: Command) -> Result<()> {
                 SentenceModel::Transformer(folder) => {
                     let encoder = SentenceEncoder::load(folder, threads.count().get())?;
                     let start = Instant::now();
-                    (
-                        start,
-                        encoder.embed(&texts, &mut |_, _| ControlFlow::Continue(()))?,
-                    )
+                    (start, encoder.embed(&texts, &hark_work::progress::no_progress)?)
                 }
                 SentenceModel::Static(_) => {
                     let mut encoder = CaptionEncoder::open(model, None, threads.count().get())?;
                     let start = Instant::now();
                     (
                         start,
-                        encoder
-                            .embed(&texts, &mut |_, _| ControlFlow::Continue(()))?
-                            .vectors,
+                        encoder.embed(&texts, &hark_work::progress::no_progress)?.vectors,
                     )
                 }
             };
@@ -257,7 +251,7 @@ fn scoring(clips: &Path, captions: &Path, repeat: u32, threads: NonZeroUsize) ->
         threads: Some(threads),
         ..Options::default()
     };
-    let watch = &hark_work::progress::unwatched;
+    let watch = &hark_work::progress::no_progress;
     let (mut seconds, mut found) = (Vec::new(), Vec::new());
     for _ in 0..repeat {
         let start = Instant::now();

@@ -340,7 +340,7 @@ fn answers(method: &Method, truth: &Truth, library: &dyn Store, threads: usize) 
         .iter()
         .map(|&query| data.pairs[query].caption.as_str())
         .collect();
-    let vectors = encoder.embed(&texts, &mut |_, _| std::ops::ControlFlow::Continue(()))?;
+    let vectors = encoder.embed(&texts, &hark_work::progress::no_progress)?;
     let dim = vectors.dim;
     let name = |nth: usize| data.clips[nth].path.file_name().and_then(|name| name.to_str());
     let clips: HashMap<&str, usize> = (0..data.clips.len())

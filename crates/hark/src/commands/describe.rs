@@ -53,9 +53,9 @@ pub fn run(args: &Args) -> Result<()> {
     // A model that cannot hear is found out before thousands of captions are read.
     ears.listener()?;
     let bar = progress::items("reading captions");
-    let read = ears.reader()?.embed(&captions, &mut |done, total| {
-        progress::show(&bar, done as u64, total as u64)
-    });
+    let read = ears
+        .reader()?
+        .embed(&captions, &|done, total| progress::show(&bar, done, total));
     bar.finish_and_clear();
     let read = read?;
     let mut described = Vec::new();

@@ -209,9 +209,7 @@ impl ModelArgs {
         }
         let mut encoder = self.open()?;
         let bar = progress::items("embedding captions");
-        let embedded = encoder.embed(captions, &mut |done, total| {
-            progress::show(&bar, done as u64, total as u64)
-        });
+        let embedded = encoder.embed(captions, &|done, total| progress::show(&bar, done, total));
         bar.finish_and_clear();
         let embedded = embedded?;
         warn(&embedded, encoder.model());

@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
 use hark_encode::sentence::CaptionEncoder;
 use hark_learn::recipe::Recipe;
-use hark_learn::trainer::{self, Outcome, Setup, Told};
+use hark_learn::trainer::{self, OnEvent, Outcome, Setup, Told};
 use hark_learn::{Error, report, run};
 use hark_soundscape as soundscape;
 use indicatif::ProgressBar;
@@ -115,36 +116,27 @@ pub struct Training<'a> {
 impl Training<'_> {
     /// Trains, with a progress line on a terminal.
     pub fn run(self, home: &Home) -> Result<Outcome> {
-        let mut line = Line::new(self.label);
-        let outcome = self.run_watched(home, &mut |told| line.show(told));
-        line.clear();
+        let line = Mutex::new(Line::new(self.label));
+        let lock = || line.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = self.run_watched(home, &|told| lock().show(&told));
+        lock().clear();
         outcome
     }
 
     /// Trains and tells how it goes.
-    pub fn run_watched(
-        self,
-        home: &Home,
-        watch: &mut (dyn FnMut(&Told<'_>) -> ControlFlow<()> + Send),
-    ) -> Result<Outcome> {
+    pub fn run_watched(self, home: &Home, on_event: OnEvent<'_>) -> Result<Outcome> {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(self.threads)
             .build()?;
-        pool.install(|| self.run_here(home, watch))
+        pool.install(|| self.run_here(home, on_event))
     }
 
-    fn run_here(
-        self,
-        home: &Home,
-        watch: &mut (dyn FnMut(&Told<'_>) -> ControlFlow<()> + Send),
-    ) -> Result<Outcome> {
+    fn run_here(self, home: &Home, on_event: OnEvent<'_>) -> Result<Outcome> {
         let find = |name: &str| {
             models::find(home, name).map_err(|error| Error::Model {
                 what: format!("{error:#}"),
             })
         };
-        // The sentence encoder tells of itself in the middle of what the training tells.
-        let watch = std::cell::RefCell::new(watch);
         let encoder_name = self.recipe.objective.sentence_encoder.clone();
         let mut encoder: Option<CaptionEncoder> = None;
         let threads = self.threads;
@@ -157,8 +149,8 @@ impl Training<'_> {
             }
             let what = "captions";
             let embedded = match &mut encoder {
-                Some(encoder) => encoder.embed(captions, &mut |done, total| {
-                    watch.borrow_mut()(&Told::Preparing { what, done, total })
+                Some(encoder) => encoder.embed(captions, &|done, total| {
+                    on_event(Told::Preparing { what, done, total })
                 }),
                 None => unreachable!("it was opened above"),
             };
@@ -178,7 +170,7 @@ impl Training<'_> {
             embed: &mut embed,
             written_by: concat!("hark ", env!("CARGO_PKG_VERSION")),
         };
-        Ok(trainer::train(setup, &mut |told| watch.borrow_mut()(&told))?)
+        Ok(trainer::train(setup, on_event)?)
     }
 }
 
@@ -221,7 +213,7 @@ impl Line {
                     self.preparing = Some((what, progress::items(what)));
                 }
                 if let Some((_, bar)) = &self.preparing {
-                    return progress::show(bar, *done as u64, *total as u64);
+                    return progress::show(bar, *done, *total);
                 }
             }
             Told::Ready {
@@ -298,8 +290,8 @@ pub fn make_soundscapes(
     threads: usize,
 ) -> Result<soundscape::Made> {
     let bar = progress::items("making soundscapes");
-    let made = soundscape::make(config, folder, threads, &mut |done, total| {
-        progress::show(&bar, done as u64, total as u64)
+    let made = soundscape::make(config, folder, threads, &|done, total| {
+        progress::show(&bar, done, total)
     });
     bar.finish_and_clear();
     Ok(made?)

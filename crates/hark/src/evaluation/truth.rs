@@ -147,7 +147,7 @@ impl Truth {
         let clips = Keyed::new(Vectors::new(&embedded.clips, embedded.dim)?, &clip_keys)?;
         let captions = Keyed::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
         let gains = |caption: usize, out: &mut Vec<(u32, f64)>| out.extend(&self.gains[caption]);
-        let watch = &hark_work::progress::unwatched;
+        let watch = &hark_work::progress::no_progress;
         Ok(evaluate_graded(
             captions,
             clips,
@@ -165,7 +165,7 @@ impl Truth {
             let texts: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
             let groups = similarity::same_text(&texts);
             let range =
-                similarity::similarity_range(captions, &groups, None, &hark_work::progress::unwatched)?;
+                similarity::similarity_range(captions, &groups, None, &hark_work::progress::no_progress)?;
             function.with_range(f64::from(range.lo), f64::from(range.hi))?
         } else {
             *function

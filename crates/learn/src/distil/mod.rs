@@ -16,7 +16,6 @@ mod subspace;
 mod units;
 
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 
 use hark_encode::sentence::Parts;
 use hark_encode::sentence::lexicon::Lexicon;
@@ -24,6 +23,7 @@ use hark_nearest::{Vectors, exact};
 
 use crate::Error;
 use fit::{Batch, Student};
+use hark_work::progress::Progress;
 use hark_work::random::Random;
 
 /// The constant a of step 3: words more frequent than one in a thousand lose weight.
@@ -84,7 +84,7 @@ pub struct Distilled {
     pub captions: usize,
 }
 
-/// Distils the teacher on these captions. `watch` gets the steps done and all steps of the fit.
+/// Distils the teacher on these captions. `progress` gets the steps done and all steps of the fit.
 ///
 /// # Errors
 /// [`Error::TooFew`], [`Error::Option`], [`Error::Diverged`], [`Error::Cancelled`], and what the teacher returns.
@@ -92,7 +92,7 @@ pub fn distil(
     captions: &[&str],
     teacher: &mut Teacher<'_>,
     options: &Options,
-    watch: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    progress: Progress<'_>,
 ) -> Result<Distilled, Error> {
     let mut different: Vec<&str> = captions.iter().map(|caption| caption.trim()).collect();
     different.sort_unstable();
@@ -130,7 +130,7 @@ pub fn distil(
             vectors,
             NEIGHBOURS,
             exact_options,
-            &hark_work::progress::unwatched,
+            &hark_work::progress::no_progress,
         )?
     };
 
@@ -147,7 +147,7 @@ pub fn distil(
         let mut total = 0.0;
         for (nth, drawn) in order.chunks_exact(half).enumerate() {
             let step = epoch * steps_per_epoch + nth;
-            if watch(step, steps).is_break() {
+            if progress(step as u64, steps as u64).is_break() {
                 return Err(Error::Cancelled);
             }
             let neighbour = |&caption: &usize| {
@@ -188,7 +188,7 @@ pub fn distil(
         }
         losses.push(loss);
     }
-    let _ = watch(steps, steps);
+    let _ = progress(steps as u64, steps as u64);
     let (words, pairs) = (units.words.len(), units.pairs.len());
     Ok(Distilled {
         parts: quantise(&student, &units),

@@ -68,9 +68,9 @@ pub enum Told<'a> {
         /// What.
         what: &'static str,
         /// How much of it is done.
-        done: usize,
+        done: u64,
         /// How much there is.
-        total: usize,
+        total: u64,
     },
     /// All is ready.
     Ready {
@@ -97,9 +97,9 @@ pub enum Told<'a> {
     /// The validation split is being embedded.
     Validating {
         /// Clips that are done.
-        done: usize,
+        done: u64,
         /// Clips that there are.
-        total: usize,
+        total: u64,
     },
     /// An epoch is done and was validated.
     Epoch(&'a Epoch),
@@ -161,15 +161,15 @@ pub struct Judged {
     pub retrieval: Retrieval,
 }
 
-/// A watcher of a training; it may ask to stop.
-pub type Watch<'a> = &'a mut dyn FnMut(Told<'_>) -> ControlFlow<()>;
+/// Called with each event of a training; `Break` stops it after its state has been saved.
+pub type OnEvent<'a> = &'a (dyn Fn(Told<'_>) -> ControlFlow<()> + Sync);
 
 /// Trains as the recipe says.
 ///
 /// # Errors
-/// If the recipe, the data or the run's folder cannot be used; if the loss is not finite; [`Error::Cancelled`] if `watch`
+/// If the recipe, the data or the run's folder cannot be used; if the loss is not finite; [`Error::Cancelled`] if `on_event`
 /// asks to stop, after the state has been saved.
-pub fn train(mut setup: Setup<'_>, watch: Watch<'_>) -> Result<Outcome, Error> {
+pub fn train(mut setup: Setup<'_>, on_event: OnEvent<'_>) -> Result<Outcome, Error> {
     // A run is one training, whatever study it is part of.
     setup.recipe.study = None;
     let run = Run::at(setup.run)?;
@@ -184,9 +184,9 @@ pub fn train(mut setup: Setup<'_>, watch: Watch<'_>) -> Result<Outcome, Error> {
             path: setup.run.to_owned(),
         });
     }
-    let mut trainer = Trainer::prepare(setup, run, watch)?;
-    trainer.run(watch)?;
-    trainer.finish(watch)
+    let mut trainer = Trainer::prepare(setup, run, on_event)?;
+    trainer.run(on_event)?;
+    trainer.finish(on_event)
 }
 
 struct Trainer {
@@ -213,7 +213,7 @@ impl Trainer {
         self.batches_per_epoch * self.recipe.training.epochs
     }
 
-    fn run(&mut self, watch: Watch<'_>) -> Result<(), Error> {
+    fn run(&mut self, on_event: OnEvent<'_>) -> Result<(), Error> {
         let trained = store::parameters(&self.network);
         let freeze = &self.recipe.training.freeze;
         let trained = trained.iter().filter(|stored| !is_part(&stored.name, freeze));
@@ -224,7 +224,7 @@ impl Trainer {
             parameters: trained.map(|stored| stored.shape.iter().product::<usize>()).sum(),
             batches: (self.state.batches, self.total()),
         };
-        if watch(ready).is_break() {
+        if on_event(ready).is_break() {
             return Err(Error::Cancelled);
         }
         let epochs = self.recipe.training.epochs;
@@ -233,24 +233,24 @@ impl Trainer {
         }
         let mut logs = Logs::open(&self.run, &self.state)?;
         while self.state.epochs < epochs {
-            self.epoch(&mut logs, watch)?;
+            self.epoch(&mut logs, on_event)?;
         }
         Ok(())
     }
 
     /// The rest of the epoch that the training stands in.
-    fn epoch(&mut self, logs: &mut Logs, watch: Watch<'_>) -> Result<(), Error> {
+    fn epoch(&mut self, logs: &mut Logs, on_event: OnEvent<'_>) -> Result<(), Error> {
         let epoch = self.state.epochs;
         let end = (epoch + 1) * self.batches_per_epoch;
         // A stop between the last batch of an epoch and its validation leaves nothing but the validation.
         if self.state.batches < end {
-            self.batches(epoch, end, logs, watch)?;
+            self.batches(epoch, end, logs, on_event)?;
             // Over the whole epoch, also that part of it which came before a stop.
             if self.state.loss_sum == 0.0 {
                 return Err(Error::NothingRead { epoch: epoch + 1 });
             }
         }
-        let done = match self.validate(epoch, watch) {
+        let done = match self.validate(epoch, on_event) {
             Err(Error::Cancelled) => {
                 logs.flush()?;
                 self.save()?;
@@ -271,13 +271,13 @@ impl Trainer {
             self.run.save_model(BEST, &self.card, &model, &self.tokenizer)?;
         }
         self.save()?;
-        if watch(Told::Epoch(&done)).is_break() {
+        if on_event(Told::Epoch(&done)).is_break() {
             return Err(Error::Cancelled);
         }
         Ok(())
     }
 
-    fn batches(&mut self, epoch: u64, end: u64, logs: &mut Logs, watch: Watch<'_>) -> Result<(), Error> {
+    fn batches(&mut self, epoch: u64, end: u64, logs: &mut Logs, on_event: OnEvent<'_>) -> Result<(), Error> {
         let first = self.state.batches;
         let order = order(&self.recipe, &self.train.data, epoch);
         // What the workers read is apart from what the trainer changes.
@@ -314,7 +314,7 @@ impl Trainer {
                 self.workers,
                 (self.workers + 2).min(MOST_AHEAD),
                 &make,
-                &mut |number, batch, waited| match learner.take(number, batch, waited, logs, watch) {
+                &mut |number, batch, waited| match learner.take(number, batch, waited, logs, on_event) {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(error) => ControlFlow::Break(error),
                 },
@@ -332,11 +332,11 @@ impl Trainer {
     }
 
     /// The mean objective over batches in a fixed order, and retrieval, on the validation split.
-    fn validate(&mut self, epoch: u64, watch: Watch<'_>) -> Result<Epoch, Error> {
+    fn validate(&mut self, epoch: u64, on_event: OnEvent<'_>) -> Result<Epoch, Error> {
         let network = self.network.clone().valid();
         let split = &self.validation;
-        let embedded = split.embed(&network, &self.clips, self.workers, &mut |done, total| {
-            watch(Told::Validating { done, total })
+        let embedded = split.embed(&network, &self.clips, self.workers, &|done, total| {
+            on_event(Told::Validating { done, total })
         })?;
         let mut pairs: Vec<usize> = (0..split.data.pairs.len()).collect();
         Random::new(key(&[self.recipe.seed, Purpose::Validation as u64])).shuffle(&mut pairs);
@@ -380,7 +380,7 @@ impl Trainer {
     }
 
     /// The last model, the best one's results, the report.
-    fn finish(mut self, watch: Watch<'_>) -> Result<Outcome, Error> {
+    fn finish(mut self, on_event: OnEvent<'_>) -> Result<Outcome, Error> {
         let best = self.state.best.ok_or(Error::NoRun {
             path: self.run.path(""),
         })?;
@@ -390,8 +390,8 @@ impl Trainer {
         let network = store::load(last, file, &[])?;
         let test = match self.test.take() {
             Some(split) => {
-                let embedded = split.embed(&network, &self.clips, self.workers, &mut |done, total| {
-                    watch(Told::Preparing {
+                let embedded = split.embed(&network, &self.clips, self.workers, &|done, total| {
+                    on_event(Told::Preparing {
                         what: "test clips",
                         done,
                         total,

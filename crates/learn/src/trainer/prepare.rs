@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::learner::targets;
 use super::order::{Purpose, batches_per_epoch, order};
-use super::{Setup, Told, Trainer, Watch};
+use super::{OnEvent, Setup, Told, Trainer};
 use crate::Error;
 use crate::clips::Clips;
 use crate::network::{self, is_part};
@@ -31,7 +31,7 @@ use crate::teacher::{Embed, Teacher};
 const SAMPLED_BATCHES: usize = 64;
 
 impl Trainer {
-    pub(super) fn prepare(setup: Setup<'_>, run: Run, watch: Watch<'_>) -> Result<Self, Error> {
+    pub(super) fn prepare(setup: Setup<'_>, run: Run, on_event: OnEvent<'_>) -> Result<Self, Error> {
         let Setup {
             mut recipe,
             resume,
@@ -44,7 +44,7 @@ impl Trainer {
         } = setup;
         recipe.check()?;
         network::fill_sides(&mut recipe, find)?;
-        let (train, validation, test) = load_splits(&recipe, workers, watch)?;
+        let (train, validation, test) = load_splits(&recipe, workers, on_event)?;
         let data_hash = hash_of([&train, &validation]);
         let has_checkpoint = check_data(&run, &data_hash)?;
         if resume {
@@ -116,8 +116,8 @@ impl Trainer {
         let what = "features of frozen towers";
         let splits = [Some(&mut train), Some(&mut validation), test.as_mut()];
         for split in splits.into_iter().flatten() {
-            split.freeze(&network, &card, &frozen, &mut |done, total| {
-                watch(Told::Preparing { what, done, total })
+            split.freeze(&network, &card, &frozen, &|done, total| {
+                on_event(Told::Preparing { what, done, total })
             })?;
         }
 
@@ -156,10 +156,10 @@ fn check_data(run: &Run, data: &str) -> Result<bool, Error> {
 fn load_splits(
     recipe: &Recipe,
     threads: usize,
-    watch: Watch<'_>,
+    on_event: OnEvent<'_>,
 ) -> Result<(Dataset, Dataset, Option<Dataset>), Error> {
     let data = &recipe.data;
-    let mut load = |sets: &[_], split, check| load_split(recipe, sets, split, check, threads, watch);
+    let load = |sets: &[_], split, check| load_split(recipe, sets, split, check, threads, on_event);
     // A frozen tower sees every clip before the first step.
     let is_frozen = is_part("audio.tower", &recipe.training.freeze);
     let check = if is_frozen { Check::Decodes } else { data.check };
@@ -230,13 +230,13 @@ fn load_split(
     split: &'static str,
     check: Check,
     threads: usize,
-    watch: Watch<'_>,
+    on_event: OnEvent<'_>,
 ) -> Result<Dataset, Error> {
     if sets.is_empty() {
         return Err(Error::NoData { split });
     }
-    let data = Dataset::load_all(sets, check, threads, &mut |done, total| {
-        watch(Told::Preparing {
+    let data = Dataset::load_all(sets, check, threads, &|done, total| {
+        on_event(Told::Preparing {
             what: "recordings",
             done,
             total,
@@ -305,7 +305,7 @@ fn resolve_objective(
             vectors,
             &same,
             None,
-            &hark_work::progress::unwatched,
+            &hark_work::progress::no_progress,
         )?;
         function = function.with_range(range.lo.into(), range.hi.into())?;
         recipe.objective.function = function.to_string();

@@ -2,7 +2,7 @@
 
 use super::ties::{Contest, Placed, Scratch};
 use super::{Keyed, Options, chance, mean, over_queries, same_cut};
-use hark_work::progress::Watch;
+use hark_work::progress::Progress;
 
 use crate::Error;
 
@@ -59,13 +59,13 @@ pub(super) fn discount(rank: u32) -> f64 {
 /// ```
 /// use hark_metrics::{self as metrics, Keyed, Options};
 /// use hark_nearest::Vectors;
-/// use hark_work::progress::unwatched;
+/// use hark_work::progress::no_progress;
 ///
 /// let query = Keyed::new(Vectors::new(&[1.0, 0.0], 2)?, &[1])?;
 /// let items = Keyed::new(Vectors::new(&[0.6, 0.8, 1.0, 0.0], 2)?, &[1, 2])?;
 /// // The item with the lower gain stands first.
 /// let gains = |_: usize, list: &mut Vec<(u32, f64)>| list.extend([(0, 1.0), (1, 0.5)]);
-/// let report = metrics::evaluate_graded(query, items, &gains, Options::default(), &unwatched)?;
+/// let report = metrics::evaluate_graded(query, items, &gains, Options::default(), &no_progress)?;
 /// let second = 1.0 / 3_f64.log2();
 /// assert!((report.mean - (0.5 + second) / (1.0 + 0.5 * second)).abs() < 1e-12);
 /// # Ok::<(), hark_nearest::Error>(())
@@ -74,21 +74,21 @@ pub(super) fn discount(rank: u32) -> f64 {
 /// # Errors
 ///
 /// [`Error::NoQueries`], [`hark_nearest::Error::DimensionMismatch`], [`hark_nearest::Error::TooLarge`], [`hark_nearest::Error::Threads`],
-/// [`hark_nearest::Error::Cancelled`] when `watch` says so; for the first query with such a fault [`Error::NoSuchItem`],
+/// [`hark_nearest::Error::Cancelled`] when `progress` says so; for the first query with such a fault [`Error::NoSuchItem`],
 /// [`Error::DuplicateRelevant`], [`Error::BadGain`], or [`Error::NoRelevant`] when no gain is above 0.
 pub fn evaluate_graded(
     queries: Keyed<'_>,
     items: Keyed<'_>,
     gains: Gains<'_>,
     options: Options,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<GradedReport, Error> {
     let cut = options.cut.get();
     let of_queries = over_queries(
         queries,
         items,
         options,
-        watch,
+        progress,
         || (Scratch::default(), Vec::new()),
         |(scratch, list), query, contest| {
             list.clear();

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use super::{Keyed, Options, Scratch, in_parts, over_stripes, stripes};
 use hark_nearest::blocks::lock;
-use hark_work::progress::Watch;
+use hark_work::progress::Progress;
 
 use crate::Error;
 
@@ -40,11 +40,11 @@ impl Lists {
 ///
 /// use hark_metrics::{self as metrics, Keyed, Options};
 /// use hark_nearest::Vectors;
-/// use hark_work::progress::unwatched;
+/// use hark_work::progress::no_progress;
 ///
 /// let captions = Keyed::new(Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2)?, &[1, 2])?;
 /// let clips = Keyed::new(Vectors::new(&[0.6, 0.8, 1.0, 0.0], 2)?, &[3, 4])?;
-/// let lists = metrics::lists(captions, clips, NonZeroUsize::MIN, Options::default(), &unwatched)?;
+/// let lists = metrics::lists(captions, clips, NonZeroUsize::MIN, Options::default(), &no_progress)?;
 /// assert_eq!(lists.of(0).collect::<Vec<_>>(), [(1, 1.0)]);
 /// assert_eq!(lists.of(1).collect::<Vec<_>>(), [(0, 0.8)]);
 /// # Ok::<(), hark_nearest::Error>(())
@@ -53,13 +53,13 @@ impl Lists {
 /// # Errors
 ///
 /// [`Error::NoQueries`], [`hark_nearest::Error::DimensionMismatch`], [`hark_nearest::Error::TooLarge`], [`hark_nearest::Error::Threads`], and
-/// [`hark_nearest::Error::Cancelled`] when `watch` says so.
+/// [`hark_nearest::Error::Cancelled`] when `progress` says so.
 pub fn lists(
     queries: Keyed<'_>,
     items: Keyed<'_>,
     k: NonZeroUsize,
     options: Options,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Lists, Error> {
     let cut = stripes(queries, items)?;
     let rows = queries.vectors().rows();
@@ -79,7 +79,7 @@ pub fn lists(
         items,
         cut,
         options,
-        watch,
+        progress,
         Scratch::default,
         |scratch, stripe| {
             let mut items = lock(&items_of[stripe.block]);

@@ -47,7 +47,7 @@ pub use ties::{Ties, id_key, name_keys};
 
 use hark_nearest::Vectors;
 use hark_nearest::blocks::{BLOCK_ROWS, Cut, inner_products, lock, spread};
-use hark_work::progress::Watch;
+use hark_work::progress::Progress;
 
 use crate::Error;
 
@@ -228,12 +228,12 @@ fn same_cut(cuts: impl Iterator<Item = usize>) -> Result<usize, Error> {
 /// ```
 /// use hark_metrics::{self as metrics, Keyed, Options, Relevant};
 /// use hark_nearest::Vectors;
-/// use hark_work::progress::unwatched;
+/// use hark_work::progress::no_progress;
 ///
 /// let captions = Keyed::new(Vectors::new(&[1.0, 0.0, 0.8, 0.6], 2)?, &[1, 2])?;
 /// let clips = Keyed::new(Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2)?, &[3, 4])?;
 /// let relevant = Relevant::new([[0], [1]], 2)?;
-/// let report = metrics::evaluate(captions, clips, &relevant, Options::default(), &unwatched)?;
+/// let report = metrics::evaluate(captions, clips, &relevant, Options::default(), &no_progress)?;
 /// assert_eq!(report.queries[1].first_rank, 2);
 /// assert_eq!(report.mean.average_precision, 0.75);
 /// # Ok::<(), hark_nearest::Error>(())
@@ -242,13 +242,13 @@ fn same_cut(cuts: impl Iterator<Item = usize>) -> Result<usize, Error> {
 /// # Errors
 ///
 /// [`Error::NoQueries`], [`Error::RelevantMismatch`], [`hark_nearest::Error::DimensionMismatch`], [`hark_nearest::Error::TooLarge`],
-/// [`hark_nearest::Error::Threads`], and [`hark_nearest::Error::Cancelled`] when `watch` says so.
+/// [`hark_nearest::Error::Threads`], and [`hark_nearest::Error::Cancelled`] when `progress` says so.
 pub fn evaluate(
     queries: Keyed<'_>,
     items: Keyed<'_>,
     relevant: &Relevant,
     options: Options,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Report, Error> {
     if (relevant.queries(), relevant.items()) != (queries.vectors.rows(), items.vectors.rows()) {
         return Err(Error::RelevantMismatch {
@@ -263,7 +263,7 @@ pub fn evaluate(
         queries,
         items,
         options,
-        watch,
+        progress,
         Scratch::default,
         |scratch, query, contest| {
             let wanted = relevant.of(query);
@@ -358,20 +358,28 @@ fn over_queries<S, T: Copy + Default + Send>(
     queries: Keyed<'_>,
     items: Keyed<'_>,
     options: Options,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
     scratch: impl Fn() -> S + Sync,
     measure: impl Fn(&mut S, usize, &Contest<'_>) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
     let cut = stripes(queries, items)?;
     let mut measured = vec![T::default(); queries.vectors.rows()];
     let parts = in_parts(&mut measured, cut, 1);
-    over_stripes(queries, items, cut, options, watch, scratch, |scratch, stripe| {
-        let mut part = lock(&parts[stripe.block]);
-        for (out, (query, contest)) in part.iter_mut().zip(stripe.queries()) {
-            *out = measure(scratch, query, &contest)?;
-        }
-        Ok(())
-    })?;
+    over_stripes(
+        queries,
+        items,
+        cut,
+        options,
+        progress,
+        scratch,
+        |scratch, stripe| {
+            let mut part = lock(&parts[stripe.block]);
+            for (out, (query, contest)) in part.iter_mut().zip(stripe.queries()) {
+                *out = measure(scratch, query, &contest)?;
+            }
+            Ok(())
+        },
+    )?;
     drop(parts);
     Ok(measured)
 }
@@ -436,7 +444,7 @@ fn over_stripes<S>(
     items: Keyed<'_>,
     cut: Cut,
     options: Options,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
     scratch: impl Fn() -> S + Sync,
     visit: impl Fn(&mut S, &Stripe<'_>) -> Result<(), Error> + Sync,
 ) -> Result<(), Error> {
@@ -444,7 +452,7 @@ fn over_stripes<S>(
     spread(
         cut.blocks() as u64,
         options.threads,
-        watch,
+        progress,
         || (scratch(), Vec::new()),
         |(scratch, scores), block| {
             let block = block as usize;

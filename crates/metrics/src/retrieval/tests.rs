@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use proptest::prelude::*;
 
 use super::*;
-use hark_work::progress::unwatched;
+use hark_work::progress::no_progress;
 
 fn whole_numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len)
@@ -73,7 +73,7 @@ impl Case {
 
     fn evaluate(&self, options: Options) -> Report {
         let (queries, items) = self.sets();
-        evaluate(queries, items, &self.relevant(), options, &unwatched).unwrap()
+        evaluate(queries, items, &self.relevant(), options, &no_progress).unwrap()
     }
 
     /// nDCG with the gain that `gain` gives each relevant item.
@@ -82,7 +82,7 @@ impl Case {
         let gains = |query: usize, list: &mut Vec<(u32, f64)>| {
             list.extend(self.relevant[query].iter().map(|&item| (item, gain(item))));
         };
-        evaluate_graded(queries, items, &gains, options, &unwatched).unwrap()
+        evaluate_graded(queries, items, &gains, options, &no_progress).unwrap()
     }
 
     fn score(&self, query: usize, item: u32) -> f32 {
@@ -293,7 +293,7 @@ fn lists_equal_the_sorted_list() {
                 item_set,
                 NonZeroUsize::new(k).unwrap(),
                 options(1, 2),
-                &unwatched,
+                &no_progress,
             )
             .unwrap();
             assert_eq!(
@@ -330,7 +330,7 @@ fn lists_and_ranks_have_the_same_order_of_ties() {
             ..Options::default()
         };
         let all = NonZeroUsize::new(700).unwrap();
-        let found = lists(queries, items, all, options, &unwatched).unwrap();
+        let found = lists(queries, items, all, options, &no_progress).unwrap();
         for (query, per_query) in case.evaluate(options).queries.iter().enumerate() {
             let wanted = case.relevant[query][0];
             let place = found.of(query).position(|(item, _)| item == wanted);
@@ -344,7 +344,15 @@ fn lists_without_items_are_empty_and_without_queries_refused() {
     let case = Case::new(3, 2, 2, vec![vec![0]; 3]);
     let (queries, _) = case.sets();
     let none = Keyed::new(Vectors::new(&[], 2).unwrap(), &[]).unwrap();
-    let run = |queries, items| lists(queries, items, NonZeroUsize::MIN, Options::default(), &unwatched);
+    let run = |queries, items| {
+        lists(
+            queries,
+            items,
+            NonZeroUsize::MIN,
+            Options::default(),
+            &no_progress,
+        )
+    };
     let found = run(queries, none).unwrap();
     assert_eq!((found.k, found.of(0).count()), (0, 0));
     assert_eq!(run(none, queries), Err(Error::NoQueries));
@@ -353,7 +361,7 @@ fn lists_without_items_are_empty_and_without_queries_refused() {
         run(queries, long),
         Err(hark_nearest::Error::DimensionMismatch { expected: 2, got: 3 }.into())
     );
-    let stop = |_| ControlFlow::Break(());
+    let stop = |_, _| ControlFlow::Break(());
     assert_eq!(
         lists(queries, queries, NonZeroUsize::MIN, Options::default(), &stop).map(|_| ()),
         Ok(()),
@@ -376,7 +384,7 @@ fn ties_follow_their_option() {
             items,
             NonZeroUsize::new(50).unwrap(),
             options,
-            &unwatched,
+            &no_progress,
         );
         let found = found.unwrap();
         [0, 1].map(|query| found.of(query).map(|(item, _)| item).collect::<Vec<_>>())
@@ -477,7 +485,7 @@ fn constant_scores_give_chance() {
     let forth = captions.evaluate(Options::default());
     let (queries, items) = captions.sets();
     let reversed = captions.relevant().reversed().unwrap();
-    let back = evaluate(items, queries, &reversed, Options::default(), &unwatched).unwrap();
+    let back = evaluate(items, queries, &reversed, Options::default(), &no_progress).unwrap();
     for report in [forth, back] {
         type Pick = fn(&PerQuery) -> f64;
         let picks: [(Pick, f64, f64); 4] = [
@@ -697,7 +705,7 @@ fn sets_that_do_not_fit_are_refused() {
     let case = Case::new(2, 3, 2, vec![vec![0], vec![1]]);
     let (queries, items) = case.sets();
     let run = |queries, items, relevant: &Relevant| {
-        evaluate(queries, items, relevant, Options::default(), &unwatched).map(|report| report.cut)
+        evaluate(queries, items, relevant, Options::default(), &no_progress).map(|report| report.cut)
     };
     assert_eq!(
         run(queries, items, &Relevant::new([[0], [1]], 4).unwrap()),
@@ -741,7 +749,7 @@ fn bad_gains_are_named_with_the_first_query_that_has_them() {
                 bad(list);
             }
         };
-        evaluate_graded(queries, items, &gains, options(10, 2), &unwatched).map(|report| report.mean)
+        evaluate_graded(queries, items, &gains, options(10, 2), &no_progress).map(|report| report.mean)
     };
     let query = 77;
     assert_eq!(
@@ -780,13 +788,13 @@ fn progress_is_told_and_the_caller_can_stop() {
     let case = Case::new(1200, 4, 2, vec![vec![0]; 1200]);
     let (queries, items) = case.sets();
     let seen = Mutex::new(Vec::new());
-    let watch = |progress: hark_work::progress::Progress| {
-        lock(&seen).push((progress.done, progress.total));
+    let progress = |done: u64, total: u64| {
+        lock(&seen).push((done, total));
         ControlFlow::Continue(())
     };
-    evaluate(queries, items, &case.relevant(), options(10, 2), &watch).unwrap();
+    evaluate(queries, items, &case.relevant(), options(10, 2), &progress).unwrap();
     assert_eq!(*lock(&seen), [(1, 3), (2, 3), (3, 3)]);
-    let stop = |_| ControlFlow::Break(());
+    let stop = |_, _| ControlFlow::Break(());
     assert_eq!(
         evaluate(queries, items, &case.relevant(), options(10, 1), &stop),
         Err(hark_nearest::Error::Cancelled { done: 1, total: 3 }.into())
@@ -799,7 +807,7 @@ fn reports_are_joined_query_by_query() {
     let relevant: Vec<Vec<u32>> = (0..30).map(|query| (0..=query % 4).collect()).collect();
     let case = Case::new(30, 25, 6, relevant.clone());
     let (queries, items) = case.sets();
-    let whole = evaluate(queries, items, &case.relevant(), options(10, 1), &unwatched).unwrap();
+    let whole = evaluate(queries, items, &case.relevant(), options(10, 1), &no_progress).unwrap();
     let dim = queries.vectors().dim();
     let alone = |query: usize| {
         let row = Vectors::new(&queries.vectors().as_slice()[query * dim..][..dim], dim).unwrap();
@@ -810,7 +818,7 @@ fn reports_are_joined_query_by_query() {
             items,
             &relevant,
             options(10, 1),
-            &unwatched,
+            &no_progress,
         )
         .unwrap()
     };

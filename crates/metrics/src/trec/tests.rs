@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{self as metrics, Keyed, Relevant, Ties, id_key, lists};
 use hark_nearest::Vectors;
-use hark_work::progress::unwatched;
+use hark_work::progress::no_progress;
 
 use crate::Error;
 
@@ -307,9 +307,9 @@ fn written_runs_score_as_the_vectors_do() {
             ties,
             ..metrics::Options::default()
         };
-        let expected = metrics::evaluate(queries, items, &relevant, options, &unwatched).unwrap();
+        let expected = metrics::evaluate(queries, items, &relevant, options, &no_progress).unwrap();
         let all = NonZeroUsize::new(clips).unwrap();
-        let ranked = lists(queries, items, all, options, &unwatched).unwrap();
+        let ranked = lists(queries, items, all, options, &no_progress).unwrap();
         let (mut written, mut judged) = (Vec::new(), Vec::new());
         for (query, id) in caption_ids.iter().enumerate() {
             let list = ranked

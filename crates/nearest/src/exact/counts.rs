@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use super::{Options, at_least, check_threshold};
 use crate::blocks::{self, BLOCK_ROWS, Cut, lock};
-use hark_work::progress::Watch;
+use hark_work::progress::Progress;
 
 use crate::{Error, Vectors};
 
@@ -70,10 +70,10 @@ impl Counts {
 ///
 /// ```
 /// use hark_nearest::{Vectors, exact};
-/// use hark_work::progress::unwatched;
+/// use hark_work::progress::no_progress;
 ///
 /// let vectors = Vectors::new(&[1.0, 0.0, 0.8, 0.6, 0.0, 1.0], 2)?;
-/// let counts = exact::count_above(vectors, &[0.7, 0.5], exact::Options::default(), &unwatched)?;
+/// let counts = exact::count_above(vectors, &[0.7, 0.5], exact::Options::default(), &no_progress)?;
 /// assert_eq!(counts.row(1), [1, 2]);
 /// assert_eq!(counts.ordered_pairs(0), 2);
 /// # Ok::<(), hark_nearest::Error>(())
@@ -82,14 +82,14 @@ impl Counts {
 /// # Errors
 ///
 /// [`Error::NoThresholds`], [`Error::BadThreshold`], [`Error::GroupsMismatch`], [`Error::TooLarge`],
-/// [`Error::Threads`], and [`Error::Cancelled`] when `watch` says so.
+/// [`Error::Threads`], and [`Error::Cancelled`] when `progress` says so.
 pub fn count_above(
     vectors: Vectors<'_>,
     thresholds: &[f32],
     options: Options<'_>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Counts, Error> {
-    in_blocks_of(BLOCK_ROWS, vectors, thresholds, options, watch)
+    in_blocks_of(BLOCK_ROWS, vectors, thresholds, options, progress)
 }
 
 pub(super) fn in_blocks_of(
@@ -97,7 +97,7 @@ pub(super) fn in_blocks_of(
     vectors: Vectors<'_>,
     thresholds: &[f32],
     options: Options<'_>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Counts, Error> {
     for (position, &value) in thresholds.iter().enumerate() {
         check_threshold(position, value)?;
@@ -130,7 +130,7 @@ pub(super) fn in_blocks_of(
         vectors,
         block_rows,
         options.threads,
-        watch,
+        progress,
         scratch,
         |(of_rows, of_columns), tile| {
             for (counts, len) in [

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::{Options, Pair};
 use crate::blocks::{self, BLOCK_ROWS, Tile, lock};
-use hark_work::progress::Watch;
+use hark_work::progress::Progress;
 
 use crate::{Error, Vectors};
 
@@ -24,10 +24,10 @@ pub struct Extremes {
 ///
 /// ```
 /// use hark_nearest::{Vectors, exact};
-/// use hark_work::progress::unwatched;
+/// use hark_work::progress::no_progress;
 ///
 /// let vectors = Vectors::new(&[1.0, 0.0, 0.8, 0.6, 0.0, 1.0], 2)?;
-/// let found = exact::extremes(vectors, exact::Options::default(), &unwatched)?.expect("three pairs");
+/// let found = exact::extremes(vectors, exact::Options::default(), &no_progress)?.expect("three pairs");
 /// assert_eq!((found.lowest.first, found.lowest.second, found.lowest.score), (0, 2, 0.0));
 /// assert_eq!(found.highest.score, 0.8);
 /// # Ok::<(), hark_nearest::Error>(())
@@ -35,20 +35,20 @@ pub struct Extremes {
 ///
 /// # Errors
 ///
-/// [`Error::GroupsMismatch`], [`Error::Threads`], and [`Error::Cancelled`] when `watch` says so.
+/// [`Error::GroupsMismatch`], [`Error::Threads`], and [`Error::Cancelled`] when `progress` says so.
 pub fn extremes(
     vectors: Vectors<'_>,
     options: Options<'_>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Option<Extremes>, Error> {
-    in_blocks_of(BLOCK_ROWS, vectors, options, watch)
+    in_blocks_of(BLOCK_ROWS, vectors, options, progress)
 }
 
 pub(super) fn in_blocks_of(
     block_rows: usize,
     vectors: Vectors<'_>,
     options: Options<'_>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Option<Extremes>, Error> {
     options.check(vectors)?;
     let found = Mutex::new(None::<Extremes>);
@@ -56,7 +56,7 @@ pub(super) fn in_blocks_of(
         vectors,
         block_rows,
         options.threads,
-        watch,
+        progress,
         || (),
         |(), tile| {
             // Starting from what is known already lets most rows be dismissed by their own range.

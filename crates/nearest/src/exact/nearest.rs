@@ -13,7 +13,7 @@ use std::sync::Mutex;
 
 use super::{CHUNK, Options};
 use crate::blocks::{self, BLOCK_ROWS, Cut, Tile, lock};
-use hark_work::progress::Watch;
+use hark_work::progress::Progress;
 
 use crate::{Error, Vectors};
 
@@ -78,10 +78,10 @@ impl Neighbours {
 ///
 /// ```
 /// use hark_nearest::{Vectors, exact};
-/// use hark_work::progress::unwatched;
+/// use hark_work::progress::no_progress;
 ///
 /// let vectors = Vectors::new(&[1.0, 0.0, 0.8, 0.6, 0.0, 1.0], 2)?;
-/// let found = exact::neighbours(vectors, 1, exact::Options::default(), &unwatched)?;
+/// let found = exact::neighbours(vectors, 1, exact::Options::default(), &no_progress)?;
 /// assert_eq!(found.row(0), (&[1][..], &[0.8][..]));
 /// assert_eq!(found.row(2), (&[1][..], &[0.6][..]));
 /// # Ok::<(), hark_nearest::Error>(())
@@ -90,14 +90,14 @@ impl Neighbours {
 /// # Errors
 ///
 /// [`Error::ZeroK`], [`Error::GroupsMismatch`], [`Error::TooLarge`], [`Error::Threads`], and
-/// [`Error::Cancelled`] when `watch` says so.
+/// [`Error::Cancelled`] when `progress` says so.
 pub fn neighbours(
     vectors: Vectors<'_>,
     k: usize,
     options: Options<'_>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Neighbours, Error> {
-    in_blocks_of(BLOCK_ROWS, vectors, k, options, watch)
+    in_blocks_of(BLOCK_ROWS, vectors, k, options, progress)
 }
 
 pub(super) fn in_blocks_of(
@@ -105,7 +105,7 @@ pub(super) fn in_blocks_of(
     vectors: Vectors<'_>,
     k: usize,
     options: Options<'_>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Neighbours, Error> {
     if k == 0 {
         return Err(Error::ZeroK);
@@ -120,7 +120,7 @@ pub(super) fn in_blocks_of(
         vectors,
         block_rows,
         options.threads,
-        watch,
+        progress,
         || (),
         |(), tile| {
             // Blocks are always locked in ascending order, so no two workers can wait for each other.

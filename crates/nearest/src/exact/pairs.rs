@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::{Options, Pair, at_least, check_threshold};
 use crate::blocks::{self, BLOCK_ROWS, lock};
-use hark_work::progress::Watch;
+use hark_work::progress::Progress;
 
 use crate::{Error, Vectors};
 
@@ -23,10 +23,10 @@ pub struct Pairs {
 ///
 /// ```
 /// use hark_nearest::{Vectors, exact};
-/// use hark_work::progress::unwatched;
+/// use hark_work::progress::no_progress;
 ///
 /// let vectors = Vectors::new(&[1.0, 0.0, 0.8, 0.6, 0.0, 1.0], 2)?;
-/// let found = exact::pairs_above(vectors, 0.5, 1, exact::Options::default(), &unwatched)?;
+/// let found = exact::pairs_above(vectors, 0.5, 1, exact::Options::default(), &no_progress)?;
 /// assert_eq!((found.pairs[0].first, found.pairs[0].second), (0, 1));
 /// assert_eq!(found.total, 2);
 /// # Ok::<(), hark_nearest::Error>(())
@@ -35,15 +35,15 @@ pub struct Pairs {
 /// # Errors
 ///
 /// [`Error::BadThreshold`], [`Error::GroupsMismatch`], [`Error::Threads`], and [`Error::Cancelled`] when
-/// `watch` says so.
+/// `progress` says so.
 pub fn pairs_above(
     vectors: Vectors<'_>,
     threshold: f32,
     limit: usize,
     options: Options<'_>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Pairs, Error> {
-    in_blocks_of(BLOCK_ROWS, vectors, threshold, limit, options, watch)
+    in_blocks_of(BLOCK_ROWS, vectors, threshold, limit, options, progress)
 }
 
 pub(super) fn in_blocks_of(
@@ -52,7 +52,7 @@ pub(super) fn in_blocks_of(
     threshold: f32,
     limit: usize,
     options: Options<'_>,
-    watch: Watch<'_>,
+    progress: Progress<'_>,
 ) -> Result<Pairs, Error> {
     check_threshold(0, threshold)?;
     options.check(vectors)?;
@@ -65,7 +65,7 @@ pub(super) fn in_blocks_of(
         vectors,
         block_rows,
         options.threads,
-        watch,
+        progress,
         Vec::new,
         |tile_pairs, tile| {
             tile_pairs.clear();

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::blocks::BLOCK_ROWS;
-use hark_work::progress::{Progress, unwatched};
+use hark_work::progress::no_progress;
 
 /// A set of vectors with its answers by the plain loop.
 struct Naive<'a> {
@@ -72,7 +72,7 @@ fn check_all(data: &[f32], dim: usize, groups: Option<&[u32]>, k: usize, block_r
     };
     let rows = vectors.rows();
 
-    let found = nearest::in_blocks_of(block_rows, vectors, k, options, &unwatched).unwrap();
+    let found = nearest::in_blocks_of(block_rows, vectors, k, options, &no_progress).unwrap();
     assert_eq!((found.k(), found.rows()), (k, rows));
     for row in 0..rows {
         let (ids, scores) = found.row(row);
@@ -82,7 +82,7 @@ fn check_all(data: &[f32], dim: usize, groups: Option<&[u32]>, k: usize, block_r
 
     let all = naive.pairs();
     let thresholds = [2.0, -3.0, 7.0];
-    let counts = counts::in_blocks_of(block_rows, vectors, &thresholds, options, &unwatched).unwrap();
+    let counts = counts::in_blocks_of(block_rows, vectors, &thresholds, options, &no_progress).unwrap();
     for row in 0..rows {
         let expected = thresholds.map(|threshold| {
             let reached =
@@ -93,7 +93,7 @@ fn check_all(data: &[f32], dim: usize, groups: Option<&[u32]>, k: usize, block_r
     }
 
     for limit in [0, 1, 5, usize::MAX] {
-        let found = pairs::in_blocks_of(block_rows, vectors, 2.0, limit, options, &unwatched).unwrap();
+        let found = pairs::in_blocks_of(block_rows, vectors, 2.0, limit, options, &no_progress).unwrap();
         let mut expected: Vec<_> = all.iter().copied().filter(|pair| pair.score >= 2.0).collect();
         assert_eq!(found.total, expected.len() as u64);
         assert_eq!(found.total * 2, counts.ordered_pairs(0));
@@ -102,7 +102,7 @@ fn check_all(data: &[f32], dim: usize, groups: Option<&[u32]>, k: usize, block_r
         assert_eq!(found.pairs, expected);
     }
 
-    let found = extremes::in_blocks_of(block_rows, vectors, options, &unwatched).unwrap();
+    let found = extremes::in_blocks_of(block_rows, vectors, options, &no_progress).unwrap();
     let best = |better: fn(f32, f32) -> bool| {
         all.iter()
             .copied()
@@ -152,7 +152,7 @@ fn rows_that_are_all_equal_keep_the_order_of_their_ids() {
         Vectors::new(&vectors, 3).unwrap(),
         2,
         Options::default(),
-        &unwatched,
+        &no_progress,
     )
     .unwrap();
     assert_eq!(found.row(0).0, [1, 2]);
@@ -167,16 +167,16 @@ fn one_group_leaves_nothing() {
         groups: Some(&[4; 10]),
         threads: None,
     };
-    let found = neighbours(vectors, 3, options, &unwatched).unwrap();
+    let found = neighbours(vectors, 3, options, &no_progress).unwrap();
     assert!(
         found
             .iter()
             .all(|(ids, scores)| ids.is_empty() && scores.is_empty())
     );
     assert_eq!(found.starts(), [0; 11]);
-    assert_eq!(extremes(vectors, options, &unwatched), Ok(None));
+    assert_eq!(extremes(vectors, options, &no_progress), Ok(None));
     assert_eq!(
-        pairs_above(vectors, -100.0, 5, options, &unwatched)
+        pairs_above(vectors, -100.0, 5, options, &no_progress)
             .unwrap()
             .total,
         0
@@ -196,7 +196,7 @@ fn equal_vectors_get_equal_scores_in_any_block_and_with_any_threads() {
             groups: None,
             threads: threads(count),
         };
-        neighbours(vectors, rows, options, &unwatched).unwrap()
+        neighbours(vectors, rows, options, &no_progress).unwrap()
     };
     let one = run(1);
     for row in (0..rows).filter(|&row| row != 3 && row != twin) {
@@ -229,21 +229,24 @@ fn what_makes_no_sense_is_refused() {
         threads: None,
     };
     let mismatch = Error::GroupsMismatch { expected: 6, got: 2 };
-    assert_eq!(neighbours(vectors, 0, none, &unwatched), Err(Error::ZeroK));
-    assert_eq!(neighbours(vectors, 1, groups, &unwatched), Err(mismatch.clone()));
-    assert_eq!(extremes(vectors, groups, &unwatched), Err(mismatch.clone()));
+    assert_eq!(neighbours(vectors, 0, none, &no_progress), Err(Error::ZeroK));
     assert_eq!(
-        count_above(vectors, &[0.5], groups, &unwatched),
+        neighbours(vectors, 1, groups, &no_progress),
         Err(mismatch.clone())
     );
-    assert_eq!(pairs_above(vectors, 0.5, 1, groups, &unwatched), Err(mismatch));
+    assert_eq!(extremes(vectors, groups, &no_progress), Err(mismatch.clone()));
     assert_eq!(
-        count_above(vectors, &[], none, &unwatched),
+        count_above(vectors, &[0.5], groups, &no_progress),
+        Err(mismatch.clone())
+    );
+    assert_eq!(pairs_above(vectors, 0.5, 1, groups, &no_progress), Err(mismatch));
+    assert_eq!(
+        count_above(vectors, &[], none, &no_progress),
         Err(Error::NoThresholds)
     );
-    let error = count_above(vectors, &[0.5, f32::NAN], none, &unwatched).unwrap_err();
+    let error = count_above(vectors, &[0.5, f32::NAN], none, &no_progress).unwrap_err();
     assert!(matches!(error, Error::BadThreshold { position: 1, value } if value.is_nan()));
-    let error = pairs_above(vectors, f32::INFINITY, 1, none, &unwatched).unwrap_err();
+    let error = pairs_above(vectors, f32::INFINITY, 1, none, &no_progress).unwrap_err();
     assert_eq!(
         error,
         Error::BadThreshold {
@@ -253,7 +256,7 @@ fn what_makes_no_sense_is_refused() {
     );
     // A length beyond the number of rows is cut to it, however large.
     assert_eq!(
-        neighbours(vectors, usize::MAX, none, &unwatched)
+        neighbours(vectors, usize::MAX, none, &no_progress)
             .unwrap()
             .row(0)
             .0
@@ -267,16 +270,16 @@ fn progress_grows_to_its_end() {
     let data = whole_numbers(50);
     let vectors = Vectors::new(&data, 2).unwrap();
     let seen = Mutex::new(Vec::new());
-    let watch = |progress: Progress| {
-        seen.lock().unwrap().push(progress);
+    let progress = |done: u64, total: u64| {
+        seen.lock().unwrap().push((done, total));
         ControlFlow::Continue(())
     };
     let options = Options {
         groups: None,
         threads: threads(2),
     };
-    nearest::in_blocks_of(5, vectors, 3, options, &watch).unwrap();
-    let expected: Vec<_> = (1..=15).map(|done| Progress { done, total: 15 }).collect();
+    nearest::in_blocks_of(5, vectors, 3, options, &progress).unwrap();
+    let expected: Vec<_> = (1..=15).map(|done| (done, 15)).collect();
     assert_eq!(seen.into_inner().unwrap(), expected);
 }
 
@@ -284,8 +287,8 @@ fn progress_grows_to_its_end() {
 fn a_pass_stops_when_told() {
     let data = whole_numbers(50);
     let vectors = Vectors::new(&data, 2).unwrap();
-    let watch = |progress: Progress| {
-        if progress.done < 4 {
+    let progress = |done: u64, _| {
+        if done < 4 {
             ControlFlow::Continue(())
         } else {
             ControlFlow::Break(())
@@ -295,7 +298,7 @@ fn a_pass_stops_when_told() {
         groups: None,
         threads: threads(1),
     };
-    let error = nearest::in_blocks_of(5, vectors, 3, options, &watch).unwrap_err();
+    let error = nearest::in_blocks_of(5, vectors, 3, options, &progress).unwrap_err();
     assert_eq!(error, Error::Cancelled { done: 4, total: 15 });
 }
 

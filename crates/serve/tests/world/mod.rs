@@ -2,6 +2,7 @@
 //! sends any bytes.
 #![allow(dead_code)] // Each test file uses another part.
 
+use hark_work::progress::Progress;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -212,7 +213,7 @@ impl Store for Memory {
         unreachable!("a server does not read everything")
     }
 
-    fn tidy(&self, _: &mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> Result<(), Error> {
+    fn tidy(&self, _: Progress<'_>) -> Result<(), Error> {
         unreachable!("a server changes nothing")
     }
 

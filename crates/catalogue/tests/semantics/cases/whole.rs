@@ -1,5 +1,6 @@
 //! The library as a whole: numbers, order, text, other connections.
 
+use hark_work::progress::no_progress;
 use std::ops::ControlFlow;
 
 use hark_catalogue::{Change, Entry, Filter, Store, duplicates};
@@ -151,7 +152,7 @@ pub fn other_connections_see_changes(fresh: Fresh) {
 pub fn tidying_changes_no_answer(fresh: Fresh) {
     let place = fresh();
     let store = place.open();
-    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let go_on = &no_progress;
     store.tidy(go_on).unwrap();
     let many: Vec<Change> = (0..300)
         .map(|number| put(entry(&format!("/{number}.wav"), vector(number))))

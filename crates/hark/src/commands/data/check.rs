@@ -3,7 +3,6 @@
 //! A set that cannot be read at all is reported as incomplete like any other, and the next one is looked at. The report
 //! goes to stdout; the exit code is 1 if anything is missing or broken.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -146,7 +145,7 @@ fn broken(asked: &Asked, depth: Check, threads: usize) -> Result<Vec<LeftOut>> {
 fn all_found(asked: &Asked) -> Result<Vec<LeftOut>> {
     let data = asked
         .config
-        .load(Check::Presence, 1, &mut |_, _| ControlFlow::Continue(()))?;
+        .load(Check::Presence, 1, &hark_work::progress::no_progress)?;
     let captions = data.captions_by_clip();
     let clips = data.clips.into_iter().zip(captions);
     let left_out = clips.map(|(clip, captions)| LeftOut {

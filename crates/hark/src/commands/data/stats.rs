@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
@@ -105,7 +104,7 @@ fn load(asked: &[Asked]) -> Result<Vec<(&Asked, Dataset)>> {
         // Presence is told by lists of folders, too quick for a bar.
         let loaded = set
             .config
-            .load(Check::Presence, 1, &mut |_, _| ControlFlow::Continue(()));
+            .load(Check::Presence, 1, &hark_work::progress::no_progress);
         match loaded {
             Ok(data) => sets.push((set, data)),
             Err(error @ Error::NoCaptionFile { .. }) if !set.by_name => absent.push(error),
@@ -149,7 +148,7 @@ fn false_negatives(args: &Args, sets: &[(&Asked, Dataset)]) -> Result<Vec<Option
     let all = embedded.view()?;
     let threads = Some(args.model.threads.count());
     let bar = progress::items("comparing captions");
-    let watch = |p: hark_work::progress::Progress| progress::show(&bar, p.done, p.total);
+    let watch = |done, total| progress::show(&bar, done, total);
     let mut rest = all.as_slice();
     let mut expected = Vec::with_capacity(sets.len());
     for (_, data) in sets {

@@ -75,9 +75,7 @@ pub fn run(args: &Args) -> Result<()> {
             Model::Towers(folder) => {
                 let encoder = TextEncoder::open(&folder, args.model.threads.count().get())?;
                 let bar = progress::items("embedding texts");
-                let embedded = encoder.embed(&captions, &mut |done, total| {
-                    progress::show(&bar, done as u64, total as u64)
-                });
+                let embedded = encoder.embed(&captions, &|done, total| progress::show(&bar, done, total));
                 bar.finish_and_clear();
                 let embedded = embedded?;
                 if embedded.cut > 0 {

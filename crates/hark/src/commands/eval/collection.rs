@@ -35,8 +35,8 @@ impl Collection {
         let threads = args.threads.count().get();
         let sets = sets(args, home, &folder, threads)?;
         let bar = progress::items("looking at recordings");
-        let loaded = Dataset::load_all(&sets, Check::Opens, threads, &mut |done, total| {
-            progress::show(&bar, done as u64, total as u64)
+        let loaded = Dataset::load_all(&sets, Check::Opens, threads, &|done, total| {
+            progress::show(&bar, done, total)
         });
         bar.finish_and_clear();
         let mut data = loaded?;
@@ -240,9 +240,7 @@ fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<
     let text = TextEncoder::open(folder, threads)?;
     let captions: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
     let bar = progress::items("embedding captions");
-    let vectors = text.embed(&captions, &mut |done, total| {
-        progress::show(&bar, done as u64, total as u64)
-    });
+    let vectors = text.embed(&captions, &|done, total| progress::show(&bar, done, total));
     bar.finish_and_clear();
     let captions = vectors?.vectors;
     let audio = AudioEncoder::open(folder, threads)?;

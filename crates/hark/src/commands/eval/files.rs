@@ -53,7 +53,7 @@ fn write_lists(folder: &Path, args: &Args, collection: &Collection) -> Result<()
     let captions = Keyed::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
     let most = NonZeroUsize::new(LISTED).unwrap_or(NonZeroUsize::MIN);
     let options = options(args);
-    let watch = &hark_work::progress::unwatched;
+    let watch = &hark_work::progress::no_progress;
     let found = lists(captions, clips, most, options, watch)?;
     write_run(
         &folder.join("text-to-audio.run.trec"),

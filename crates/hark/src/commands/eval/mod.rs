@@ -373,7 +373,7 @@ fn evaluate_gains(
     let items = Keyed::new(Vectors::new(item_rows, dim)?, &item_keys)?;
     let lists = gains.iter().map(|gains| relevant(gains, args.relevant_from));
     let lists = Relevant::new(lists, item_ids.len())?;
-    let watch = &hark_work::progress::unwatched;
+    let watch = &hark_work::progress::no_progress;
     let report = evaluate(asked, items, &lists, options(args), watch)?;
     let of_query = |query: usize, out: &mut Vec<(u32, f64)>| out.extend(gains[query]);
     Ok((
@@ -409,7 +409,7 @@ fn among_judged(
         let places = (0..).zip(gains.iter()).map(|(place, &(_, gain))| (place, gain));
         let places: Vec<(u32, f64)> = places.collect();
         let relevant = Relevant::new([relevant(&places, args.relevant_from)], places.len())?;
-        let watch = &hark_work::progress::unwatched;
+        let watch = &hark_work::progress::no_progress;
         reports.push(evaluate(query, clips, &relevant, options(args), watch)?);
         let of_query = |_: usize, out: &mut Vec<(u32, f64)>| out.extend(&places);
         graded.push(evaluate_graded(query, clips, &of_query, options(args), watch)?);

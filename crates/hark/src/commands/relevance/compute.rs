@@ -140,7 +140,7 @@ impl<'a> Table<'a> {
         if function.needs_range() {
             let texts = similarity::same_text(&set.texts());
             let bar = progress::items("range of similarities");
-            let watch = |p: hark_work::progress::Progress| progress::show(&bar, p.done, p.total);
+            let watch = |done, total| progress::show(&bar, done, total);
             let range = similarity::similarity_range(vectors, &texts, threads, &watch)?;
             bar.finish_and_clear();
             function = function.with_range(f64::from(range.lo), f64::from(range.hi))?;
@@ -233,7 +233,7 @@ impl<'a> Table<'a> {
             groups: None,
             threads: Some(self.args.model.threads.count()),
         };
-        let watch = |p: hark_work::progress::Progress| progress::show(&bar, p.done, p.total);
+        let watch = |done, total| progress::show(&bar, done, total);
         let found = exact::neighbours(self.vectors, k, options, &watch)?;
         bar.finish_and_clear();
         for (i, (ids, scores)) in found.iter().enumerate() {

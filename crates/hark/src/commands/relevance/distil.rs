@@ -85,9 +85,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut encoder = CaptionEncoder::open(model, Some(&home.embeddings()), threads.get())?;
     let mut embed = |texts: &[&str]| {
         let bar = progress::items("teacher's vectors");
-        let embedded = encoder.embed(texts, &mut |done, total| {
-            progress::show(&bar, done as u64, total as u64)
-        });
+        let embedded = encoder.embed(texts, &|done, total| progress::show(&bar, done, total));
         bar.finish_and_clear();
         let embedded = embedded?;
         warn(&embedded, encoder.model());
@@ -110,7 +108,7 @@ pub fn run(args: &Args) -> Result<()> {
         vocabulary,
         embed: &mut embed,
     };
-    let watch = &mut |done, total| progress::show(&bar, done as u64, total as u64);
+    let watch = &|done, total| progress::show(&bar, done, total);
     let made = distil(&set.texts(), &mut teacher, &options, watch)?;
     bar.finish_and_clear();
 

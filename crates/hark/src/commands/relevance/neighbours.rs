@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<()> {
     let threads = Some(args.model.threads.count());
 
     let bar = progress::items("comparing captions");
-    let watch = |p: hark_work::progress::Progress| progress::show(&bar, p.done, p.total);
+    let watch = |done, total| progress::show(&bar, done, total);
     let pairs = same_meaning(vectors, &clips, args.threshold, args.limit, threads, &watch)?;
     let mut thresholds = vec![0.6, 0.7, 0.8, 0.9, args.threshold];
     thresholds.sort_by(f32::total_cmp);
@@ -159,7 +159,7 @@ fn write_neighbours(
     path: &std::path::Path,
     vectors: Vectors<'_>,
     clips: &[u32],
-    watch: hark_work::progress::Watch<'_>,
+    watch: hark_work::progress::Progress<'_>,
 ) -> Result<()> {
     let groups = args.other_clips.then_some(clips);
     let options = exact::Options {

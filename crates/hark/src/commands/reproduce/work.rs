@@ -238,7 +238,7 @@ impl Work<'_> {
             label: "",
             cache: self.home.training(),
         };
-        let outcome = training.run_watched(self.home, &mut |told| {
+        let outcome = training.run_watched(self.home, &|told| {
             match told {
                 Told::Step(step) => {
                     self.shares[nth].store(
@@ -247,12 +247,12 @@ impl Work<'_> {
                     );
                     self.show();
                 }
-                Told::Ready { left_out, .. } if *left_out > 0 && !self.warned.swap(true, Ordering::Relaxed) => {
+                Told::Ready { left_out, .. } if left_out > 0 && !self.warned.swap(true, Ordering::Relaxed) => {
                     let folder = job.folder.display();
                     self.bar.suspend(|| {
                         eprintln!(
                             "hark: warning: {} recordings are left out of the training; {folder}/left-out.csv names them",
-                            output::count(*left_out)
+                            output::count(left_out)
                         );
                     });
                 }
