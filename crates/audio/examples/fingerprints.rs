@@ -1,16 +1,16 @@
 //! How far recordings are from each other, for `bench/duplicates.py`.
 //!
 //! Each line of the input is a recording and its variants, paths with tabs between. Each line of the output is `same` for a
-//! recording and one of its variants or `other` for two recordings, both paths, whether they are alike (1 or 0), and their
+//! recording and one of its variants or `other` for two recordings, both paths, whether they are same_recording (1 or 0), and their
 //! distance, with tabs between. How many pairs a second are compared goes to the error stream: pairs of the first recordings,
-//! by `alike`, on one thread.
+//! by `same_recording`, on one thread.
 
 use std::error::Error;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use hark_audio::{Fingerprint, alike, distance, outline};
+use hark_audio::{Fingerprint, distance, same_recording, summarize};
 
 /// Rounds over all pairs for the speed.
 const ROUNDS: usize = 20;
@@ -19,15 +19,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut recordings: Vec<Vec<(String, Fingerprint)>> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let read = |path: &str| {
-            let outline = outline(Path::new(path), &|| true)?;
+            let outline = summarize(Path::new(path), &|| true)?;
             Ok::<_, hark_audio::Error>((path.to_owned(), outline.fingerprint))
         };
         recordings.push(line?.split('\t').map(read).collect::<Result<_, _>>()?);
     }
     let mut out = std::io::stdout().lock();
     let mut print = |kind: &str, (a, x): &(String, Fingerprint), (b, y): &(String, Fingerprint)| {
-        let alike = u8::from(alike(x, y));
-        writeln!(out, "{kind}\t{a}\t{b}\t{alike}\t{:.4}", distance(x, y))
+        let same_recording = u8::from(same_recording(x, y));
+        writeln!(out, "{kind}\t{a}\t{b}\t{same_recording}\t{:.4}", distance(x, y))
     };
     let firsts: Vec<_> = recordings.iter().filter_map(|group| group.first()).collect();
     for group in &recordings {
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             print("other", a, b)?;
         }
     }
-    speed("alike", &firsts, alike);
+    speed("same_recording", &firsts, same_recording);
     speed("distance", &firsts, |a, b| distance(a, b) < 0.1);
     let bytes: Vec<usize> = firsts.iter().map(|(_, f)| f.to_bytes().len()).collect();
     eprintln!(

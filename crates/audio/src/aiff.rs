@@ -9,7 +9,7 @@
 use std::io::SeekFrom;
 
 use crate::chunks::Walk;
-use crate::metadata::{LONGEST_TEXT, Metadata, clean, keep_first};
+use crate::metadata::{MAX_TEXT_BYTES, Metadata, clean, keep_first};
 use crate::pcm::{Coding, Layout};
 use crate::source::{Source, read_bounded};
 use crate::wav::Fault;
@@ -43,7 +43,7 @@ pub(crate) fn header(source: &mut dyn Source) -> Result<Header, Fault> {
                 sound = Some((chunk.start + 8 + offset, chunk.size.saturating_sub(8 + offset)));
             }
             b"NAME" | b"AUTH" | b"ANNO" => {
-                let text = clean(&read_bounded(source, chunk.size, LONGEST_TEXT)?);
+                let text = clean(&read_bounded(source, chunk.size, MAX_TEXT_BYTES)?);
                 let field = match &chunk.name {
                     b"NAME" => &mut metadata.title,
                     b"AUTH" => &mut metadata.artist,

@@ -15,7 +15,7 @@ use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 const LEAST_BLOCK: usize = 2048;
 
 /// Transforms are not made longer than twice this; ratios that would need it are left to inner products.
-const LONGEST_BLOCK: usize = 1 << 15;
+const MAX_BLOCK_LENGTH: usize = 1 << 15;
 
 pub(crate) struct Blocks {
     forward: Arc<dyn RealToComplex<f32>>,
@@ -43,7 +43,7 @@ pub(crate) fn sizes(step: u64, denominator: u64, taps: usize) -> Option<(usize, 
     let (step, denominator) = (step as usize, denominator as usize);
     let for_length = |length: usize| {
         let count = length.div_ceil(step).next_multiple_of(2);
-        Some((count * step, count * denominator)).filter(|&(from, to)| from.max(to) <= LONGEST_BLOCK)
+        Some((count * step, count * denominator)).filter(|&(from, to)| from.max(to) <= MAX_BLOCK_LENGTH)
     };
     for_length(taps.max(LEAST_BLOCK)).or_else(|| for_length(taps))
 }

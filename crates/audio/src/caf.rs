@@ -10,17 +10,17 @@
 use std::io::SeekFrom;
 
 use crate::aiff::big;
-use crate::decode::MOST_CHANNELS;
-use crate::metadata::{LONGEST_TEXT, Metadata, clean, keep_first};
+use crate::decode::MAX_CHANNELS;
+use crate::metadata::{MAX_TEXT_BYTES, Metadata, clean, keep_first};
 use crate::pcm::{Coding, Layout};
 use crate::source::{Source, read_bounded, read_up_to};
 use crate::wav::Fault;
 
 /// Compressed packets are never as long as this, in bytes or in frames; symphonia multiplies with what stands here.
-const LONGEST_PACKET: u64 = 1 << 20;
+const MAX_PACKET: u64 = 1 << 20;
 
 /// More chunks than this are not looked at.
-const MOST_CHUNKS: usize = 4096;
+const MAX_CHUNKS: usize = 4096;
 
 /// What the header says.
 pub(crate) struct Header {
@@ -41,7 +41,7 @@ pub(crate) fn header(source: &mut dyn Source) -> Result<Header, Fault> {
     let mut next = 8_u64;
     let (mut description, mut data) = (None, None);
     let mut metadata = Metadata::default();
-    for _ in 0..MOST_CHUNKS {
+    for _ in 0..MAX_CHUNKS {
         source.seek(SeekFrom::Start(next))?;
         let mut head = [0; 12];
         if read_up_to(source, &mut head)? < head.len() {
@@ -57,7 +57,7 @@ pub(crate) fn header(source: &mut dyn Source) -> Result<Header, Fault> {
             b"data" if data.is_none() => {
                 data = Some((start + 4, (size != u64::MAX).then(|| size.saturating_sub(4))));
             }
-            b"info" => take_texts(&read_bounded(source, size, 4 * LONGEST_TEXT)?, &mut metadata),
+            b"info" => take_texts(&read_bounded(source, size, 4 * MAX_TEXT_BYTES)?, &mut metadata),
             _ => {}
         }
         next = match start.checked_add(size) {
@@ -88,14 +88,14 @@ fn parse_description(body: &[u8]) -> Result<(u32, usize, Option<Layout>), Fault>
     let (flags, packet_bytes, packet_frames) = (field(12, 4)?, field(16, 4)?, field(20, 4)?);
     let (channels, bits) = (field(24, 4)? as usize, field(28, 4)?);
     if body.get(8..12) != Some(b"lpcm") {
-        if packet_bytes > LONGEST_PACKET || packet_frames > LONGEST_PACKET {
+        if packet_bytes > MAX_PACKET || packet_frames > MAX_PACKET {
             return Err(Fault::What(format!(
                 "packets of {packet_bytes} bytes and {packet_frames} frames"
             )));
         }
         return Ok((rate, channels, None));
     }
-    if !(1..=MOST_CHANNELS).contains(&channels) {
+    if !(1..=MAX_CHANNELS).contains(&channels) {
         // That has its own error, for every container.
         return Ok((rate, channels, None));
     }

@@ -2,14 +2,14 @@
 //!
 //! In: a source that stands at the first chunk's header. Out: each chunk's name, where its body begins and how
 //! long it claims to be. A chunk with an odd size is followed by one byte of padding. The walk ends quietly at the
-//! end of the file, whatever the sizes say, and after [`MOST_CHUNKS`].
+//! end of the file, whatever the sizes say, and after [`MAX_CHUNKS`].
 
 use std::io::{self, SeekFrom};
 
 use crate::source::{Source, read_up_to};
 
 /// A file with more chunks than this is not read further: real ones have fewer than a hundred.
-const MOST_CHUNKS: usize = 4096;
+const MAX_CHUNKS: usize = 4096;
 
 /// One chunk: its name, the place of its first byte after the header, the claimed size.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl Walk {
 
     /// The next chunk, with the source at its body.
     pub(crate) fn next(&mut self, source: &mut dyn Source) -> io::Result<Option<Chunk>> {
-        if self.seen == MOST_CHUNKS {
+        if self.seen == MAX_CHUNKS {
             return Ok(None);
         }
         self.seen += 1;
@@ -65,7 +65,7 @@ impl Walk {
     pub(crate) fn pass(&mut self, start: u64, size: u64) {
         self.next = start.saturating_add(size).saturating_add(size & 1);
         if self.next > i64::MAX as u64 {
-            self.seen = MOST_CHUNKS;
+            self.seen = MAX_CHUNKS;
         }
     }
 }
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn empty_chunks_without_end_are_not_followed_for_ever() {
-        let mut source = Cursor::new(b"abcd\0\0\0\0".repeat(MOST_CHUNKS + 10));
+        let mut source = Cursor::new(b"abcd\0\0\0\0".repeat(MAX_CHUNKS + 10));
         let mut walk = Walk::new(0, true);
         let mut count = 0;
         while walk.next(&mut source).unwrap().is_some() {
             count += 1;
         }
-        assert_eq!(count, MOST_CHUNKS);
+        assert_eq!(count, MAX_CHUNKS);
     }
 
     #[test]

@@ -24,12 +24,12 @@ pub const LOWEST_RATE: u32 = 1_000;
 pub const HIGHEST_RATE: u32 = 768_000;
 
 /// The most channels. The largest microphone arrays that write one file have 64.
-pub const MOST_CHANNELS: usize = 64;
+pub const MAX_CHANNELS: usize = 64;
 
 /// How many packets in a row may bring no samples, such as those of a video beside the sound and those that
 /// cannot be decoded, before the file is given up. It keeps a demuxer that no longer moves on from running
 /// for ever.
-pub const MOST_EMPTY_PACKETS: usize = 100_000;
+pub const MAX_EMPTY_PACKETS: usize = 100_000;
 
 /// Buffer of file reads.
 const BUFFER: usize = 64 << 10;
@@ -301,7 +301,7 @@ impl Decoder {
                 let damage = self.note(what.clone());
                 damage.skipped_packets += 1;
             }
-            let go_on = empty < MOST_EMPTY_PACKETS || !self.block.is_empty();
+            let go_on = empty < MAX_EMPTY_PACKETS || !self.block.is_empty();
             match step {
                 Step::Samples | Step::Skipped(_) if go_on => {}
                 Step::Samples | Step::Skipped(_) => {
@@ -405,7 +405,7 @@ pub fn probe(path: &Path) -> Result<Info, Error> {
 }
 
 fn check_shape(path: &Path, rate: u32, channels: usize) -> Result<(), Error> {
-    if !(1..=MOST_CHANNELS).contains(&channels) {
+    if !(1..=MAX_CHANNELS).contains(&channels) {
         return Err(Error::Channels {
             path: path.to_owned(),
             channels,

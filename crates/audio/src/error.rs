@@ -55,7 +55,7 @@ pub enum Error {
         /// The rate of the header.
         rate: u32,
     },
-    /// The number of channels is 0 or above [`MOST_CHANNELS`](crate::MOST_CHANNELS).
+    /// The number of channels is 0 or above [`MAX_CHANNELS`](crate::MOST_CHANNELS).
     #[error("{}: {channels} channels; 1 to 64 can be read", path.display())]
     Channels {
         /// The file.

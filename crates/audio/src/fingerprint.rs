@@ -1,7 +1,7 @@
 //! A fingerprint of a recording, by which the same recording is recognised in other formats.
 //!
 //! In: one channel of samples at [`Fingerprint::RATE`], block by block, of a length that nobody knows beforehand. Out: a
-//! [`Fingerprint`] of at most some 1.6 KB, and how far two of them are from each other ([`distance`], [`alike`]). Nothing
+//! [`Fingerprint`] of at most some 1.6 KB, and how far two of them are from each other ([`distance`], [`same_recording`]). Nothing
 //! is refused but bytes that are no fingerprint.
 //!
 //! It follows J. Haitsma and T. Kalker, "A Highly Robust Audio Fingerprinting System" (ISMIR 2002): what is kept is in
@@ -53,7 +53,7 @@ const HIGHEST: f64 = 7000.0;
 /// Frames of a mean.
 const MEAN: usize = 4;
 /// Frames that are kept at most.
-const MOST_FRAMES: usize = 256;
+const MAX_FRAMES: usize = 256;
 /// A recording is empty if no frame has this power within the bands; the square of full scale is 1. Dither of 16 bits has 2e-10.
 const SILENCE: f64 = 1e-9;
 /// Cells whose energies are below this share of the loudest are 0.
@@ -64,9 +64,9 @@ const MASKED: f64 = 1e-3;
 const SMALL: f64 = 0.02;
 /// Steps of the mean spectrum: half decibels, at most so many below the loudest band.
 const STEPS_PER_DB: f64 = 2.0;
-const MOST_STEPS: u8 = 80;
+const MAX_STEPS: u8 = 80;
 /// A difference in one band counts for no more than this: a low-pass takes away some bands altogether.
-const MOST_STEPS_APART: u8 = 24;
+const MAX_STEPS_APART: u8 = 24;
 /// Short recordings have few cells, which are alike by chance more often: with r rows, distances grow by the factor
 /// 1 + FEW / r^2, which is 1.15 for 0.2 s and 1.38 for 0.1 s.
 const FEW: f64 = 150.0;
@@ -147,7 +147,7 @@ pub enum FingerprintError {
 }
 
 impl Fingerprint {
-    /// The rate of the samples that a [`Listener`] takes, in Hz.
+    /// The rate of the samples that a [`Fingerprinter`] takes, in Hz.
     pub const RATE: u32 = 16_000;
 
     /// The length of the recording.
@@ -200,7 +200,7 @@ impl Fingerprint {
             _ => return Err(FingerprintError::Value { at: 1 }),
         };
         let mut steps = spectrum.iter().flat_map(|spectrum| &spectrum.steps);
-        if let Some(at) = steps.position(|&step| step > MOST_STEPS) {
+        if let Some(at) = steps.position(|&step| step > MAX_STEPS) {
             return Err(FingerprintError::Value { at: HEAD + at });
         }
         let sizes = if spectrum.is_some() {
@@ -232,7 +232,7 @@ impl Fingerprint {
 
 impl Spectrum {
     fn new(steps: [u8; BANDS]) -> Self {
-        let highest = steps.iter().rposition(|&step| step < MOST_STEPS);
+        let highest = steps.iter().rposition(|&step| step < MAX_STEPS);
         let bands = highest.map_or(0, |band| band + 1);
         Self { steps, bands }
     }
@@ -253,7 +253,7 @@ impl Spectrum {
         let (a, b) = (&self.steps[..bands], &other.steps[..bands]);
         let loudest = |steps: &[u8]| steps.iter().copied().min().unwrap_or_default();
         let (top_a, top_b) = (loudest(a), loudest(b));
-        let apart = |(a, b): (&u8, &u8)| u32::from((a - top_a).abs_diff(b - top_b).min(MOST_STEPS_APART));
+        let apart = |(a, b): (&u8, &u8)| u32::from((a - top_a).abs_diff(b - top_b).min(MAX_STEPS_APART));
         let sum: u32 = a.iter().zip(b).map(apart).sum();
         let decibels = f64::from(sum) / (bands as f64 * STEPS_PER_DB);
         (LIMIT / SPECTRA_LIMIT * decibels).min(1.0)
@@ -264,12 +264,12 @@ impl Spectrum {
 fn sizes(samples: u64) -> Vec<(u32, usize)> {
     let hops = samples.div_ceil(HOP as u64);
     let mut merged = 0;
-    while frames(hops, merged) > MOST_FRAMES as u64 {
+    while frames(hops, merged) > MAX_FRAMES as u64 {
         merged += 1;
     }
     // A recording that is longer by as much as a format may add might have been merged once more.
     let longer = samples.saturating_add((LENGTHS * f64::from(Fingerprint::RATE)).ceil() as u64);
-    let at_border = frames(longer.div_ceil(HOP as u64), merged) > MOST_FRAMES as u64;
+    let at_border = frames(longer.div_ceil(HOP as u64), merged) > MAX_FRAMES as u64;
     (merged..=merged + u32::from(at_border))
         .map(|merged| (merged, frames(hops, merged) as usize + 2 * MEAN - 1))
         .collect()
@@ -376,7 +376,7 @@ pub fn distance(a: &Fingerprint, b: &Fingerprint) -> f64 {
 
 /// Whether two fingerprints are of one recording. The same as asking whether the [`distance`] is below [`LIMIT`], but mostly
 /// decided by lengths and spectra.
-pub fn alike(a: &Fingerprint, b: &Fingerprint) -> bool {
+pub fn same_recording(a: &Fingerprint, b: &Fingerprint) -> bool {
     match before_cells(a, b) {
         Before::Known(distance) => distance < LIMIT,
         Before::Spectra { distance, bands } => distance < LIMIT && cells(a, b, bands) < LIMIT,
@@ -471,7 +471,7 @@ fn band(low: f64, high: f64, scale: f64) -> (usize, Vec<f64>) {
 }
 
 /// Makes the fingerprint of one recording from its samples.
-pub struct Listener {
+pub struct Fingerprinter {
     plan: &'static Plan,
     /// Samples that a frame still needs.
     pending: Vec<f32>,
@@ -486,13 +486,13 @@ pub struct Listener {
     loudest: f64,
 }
 
-impl Default for Listener {
+impl Default for Fingerprinter {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Listener {
+impl Fingerprinter {
     /// At the beginning of a recording.
     pub fn new() -> Self {
         let plan = Plan::get();
@@ -587,7 +587,7 @@ impl Listener {
     /// Adds a hop to the last frame, or begins one; when there is no room, merges all pairs first.
     fn add(&mut self, energies: &Energies) {
         if self.hops.is_multiple_of(1 << self.merged) {
-            if self.frames.len() == MOST_FRAMES {
+            if self.frames.len() == MAX_FRAMES {
                 self.merge();
             }
             self.frames.push([0.0; BANDS]);
@@ -625,7 +625,7 @@ impl Listener {
         let loudest = sums.iter().copied().fold(0.0, f64::max);
         Spectrum::new(sums.map(|sum| {
             let below = -10.0 * (sum / loudest).log10() * STEPS_PER_DB;
-            below.round().clamp(0.0, f64::from(MOST_STEPS)) as u8
+            below.round().clamp(0.0, f64::from(MAX_STEPS)) as u8
         }))
     }
 }
@@ -642,7 +642,7 @@ mod tests {
     }
 
     fn of(samples: &[f32]) -> Fingerprint {
-        let mut listener = Listener::new();
+        let mut listener = Fingerprinter::new();
         listener.push(samples);
         listener.finish()
     }
@@ -697,7 +697,7 @@ mod tests {
         for band in 0..BANDS {
             let frequency = hertz(mel(LOWEST) + step * (band as f64 + 0.5));
             let tone = |n: usize| (std::f64::consts::TAU * frequency * n as f64 / 16_000.0).sin() as f32;
-            let mut listener = Listener::new();
+            let mut listener = Fingerprinter::new();
             listener.push(&(0..8000).map(tone).collect::<Vec<_>>());
             let frame = listener.frames[20];
             // The window's main lobe is 4 bins wide, which is more than the lowest bands are.
@@ -715,10 +715,10 @@ mod tests {
     #[test]
     fn frames_are_bounded_and_their_number_follows_from_the_length() {
         let minute = noise(3, 60 * 16_000);
-        let mut listener = Listener::new();
+        let mut listener = Fingerprinter::new();
         for minutes in 1..=4_u64 {
             listener.push(&minute);
-            assert!(listener.frames.len() <= MOST_FRAMES && listener.frames.len() > MOST_FRAMES / 2);
+            assert!(listener.frames.len() <= MAX_FRAMES && listener.frames.len() > MAX_FRAMES / 2);
             assert!(listener.pending.len() < 2 * WINDOW);
             assert_eq!(listener.samples, minutes * 960_000);
         }
@@ -733,7 +733,7 @@ mod tests {
             let sizes = sizes(samples);
             assert!(matches!(sizes.len(), 1 | 2), "{samples}");
             assert!(
-                sizes.iter().all(|&(_, rows)| rows < MOST_FRAMES + 2 * MEAN),
+                sizes.iter().all(|&(_, rows)| rows < MAX_FRAMES + 2 * MEAN),
                 "{samples}"
             );
         }
@@ -772,7 +772,7 @@ mod tests {
         assert_eq!(changed(0, 2), Err(FingerprintError::Version { got: 2 }));
         assert_eq!(changed(1, 2), Err(FingerprintError::Value { at: 1 }));
         assert_eq!(
-            changed(12, MOST_STEPS + 1),
+            changed(12, MAX_STEPS + 1),
             Err(FingerprintError::Value { at: 12 })
         );
         // A longer recording would have more rows; one without sound has none.
@@ -805,7 +805,7 @@ mod tests {
         #[test]
         fn blocks_do_not_matter(seed: u64, length in 0_usize..60_000, cuts in prop::collection::vec(1_usize..9000, 1..9)) {
             let signal = noise(seed, length);
-            let mut listener = Listener::new();
+            let mut listener = Fingerprinter::new();
             let mut rest = &signal[..];
             for &cut in cuts.iter().cycle() {
                 let (block, after) = rest.split_at(cut.min(rest.len()));
@@ -841,7 +841,7 @@ mod tests {
             let found = distance(&a, &b);
             prop_assert!((0.0..=1.0).contains(&found));
             prop_assert!((found - distance(&b, &a)).abs() < 1e-12);
-            prop_assert_eq!(found < LIMIT, alike(&a, &b));
+            prop_assert_eq!(found < LIMIT, same_recording(&a, &b));
             prop_assert!(distance(&a, &a) < 1e-12);
         }
     }

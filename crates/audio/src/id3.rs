@@ -4,7 +4,7 @@
 //! another one, as often as the tag says: a tag of some hundred kilobytes overflows the stack, which no
 //! caller can catch. Chapters are not wanted here. In: a source at the beginning of a tag. Out: what
 //! symphonia reads of the tag when the frames `CHAP` and `CTOC` have a name that it does not know and passes
-//! over. A tag that is longer than [`LONGEST_TAG`] is passed over as a whole. Tags follow ID3v2.3.0 and
+//! over. A tag that is longer than [`MAX_TAG`] is passed over as a whole. Tags follow ID3v2.3.0 and
 //! ID3v2.4.0 and the ID3v2 Chapter Frame Addendum 1.0.
 
 use std::io::Cursor;
@@ -21,7 +21,7 @@ use symphonia::default::formats::{
 use symphonia::default::meta::{ApeReader, Id3v1Reader, Id3v2Reader};
 
 /// The longest tag that is held in memory and read: 16 MiB. Only pictures make tags long.
-const LONGEST_TAG: usize = 16 << 20;
+const MAX_TAG: usize = 16 << 20;
 
 /// How much of a tag is read at a time, so that the space grows with what is there and not with what is
 /// claimed.
@@ -92,7 +92,7 @@ impl MetadataReader for Id3<'_> {
         self.source.read_buf_exact(&mut head)?;
         let [.., a, b, c, d] = head;
         let size = syncsafe([a, b, c, d]);
-        if size > LONGEST_TAG {
+        if size > MAX_TAG {
             self.source.ignore_bytes(size as u64)?;
             let revision = MetadataBuilder::new(INFO).build();
             return Ok(MetadataBuffer {

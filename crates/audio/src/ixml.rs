@@ -13,19 +13,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::metadata::{LONGEST_TEXT, clean};
+use crate::metadata::{MAX_TEXT_BYTES, clean};
 
 /// Elements deeper than this below the root are passed over: real ones are four deep.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// No more names than this are kept. Real documents have some dozens.
-const MOST_NAMES: usize = 256;
+const MAX_NAMES: usize = 256;
 
 /// An element with a longer name than this, in bytes, is passed over.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 /// Texts of one name are joined up to this length, in bytes; one alone may be as long as any text.
-const LONGEST_JOINED: usize = 4 << 10;
+const MAX_JOINED: usize = 4 << 10;
 
 /// Blocks and leaves that say nothing about the sound, by their paths.
 const TECHNICAL: [&str; 17] = [
@@ -102,12 +102,12 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Text of the innermost element, up to [`LONGEST_TEXT`].
+/// Text of the innermost element, up to [`MAX_TEXT_BYTES`].
 fn add_text(open: &mut [Element], text: &str) {
     if let Some(element) = open.last_mut() {
         element
             .text
-            .push_str(cut(text, LONGEST_TEXT - element.text.len().min(LONGEST_TEXT)));
+            .push_str(cut(text, MAX_TEXT_BYTES - element.text.len().min(MAX_TEXT_BYTES)));
     }
 }
 
@@ -117,11 +117,11 @@ fn keep<'a>(parents: &[Element<'a>], element: &Element<'a>, found: &mut BTreeMap
         return;
     };
     // The root itself has no name in a path; without one there is no document.
-    let Some(blocks) = parents.get(1..).filter(|blocks| blocks.len() < DEEPEST) else {
+    let Some(blocks) = parents.get(1..).filter(|blocks| blocks.len() < MAX_DEPTH) else {
         return;
     };
     let names = blocks.iter().chain([element]).map(|e| e.name);
-    if names.clone().any(|name| name.len() > LONGEST_NAME) {
+    if names.clone().any(|name| name.len() > MAX_NAME) {
         return;
     }
     let mut parts: Vec<String> = names.map(plain).collect();
@@ -137,7 +137,7 @@ fn keep<'a>(parents: &[Element<'a>], element: &Element<'a>, found: &mut BTreeMap
     if counts || TECHNICAL.iter().any(|block| within(block)) {
         return;
     }
-    if found.len() < MOST_NAMES || found.contains_key(&path) {
+    if found.len() < MAX_NAMES || found.contains_key(&path) {
         join(found.entry(path).or_default(), &text);
     }
 }
@@ -151,7 +151,7 @@ fn plain(name: &str) -> String {
 fn join(texts: &mut String, text: &str) {
     if texts.is_empty() {
         text.clone_into(texts);
-    } else if texts.len() + 2 + text.len() <= LONGEST_JOINED && texts.split("; ").all(|each| each != text) {
+    } else if texts.len() + 2 + text.len() <= MAX_JOINED && texts.split("; ").all(|each| each != text) {
         texts.push_str("; ");
         texts.push_str(text);
     }
@@ -363,15 +363,15 @@ mod tests {
         let deep = format!("{}x{}", "<A>".repeat(100_000), "</A>".repeat(100_000));
         check(&deep, &[]);
         let many: String = (0..1000).map(|i| format!("<N{i}>x</N{i}>")).collect();
-        assert_eq!(leaves(&format!("<R>{many}</R>")).len(), MOST_NAMES);
-        let long = "\u{e9}".repeat(LONGEST_TEXT);
+        assert_eq!(leaves(&format!("<R>{many}</R>")).len(), MAX_NAMES);
+        let long = "\u{e9}".repeat(MAX_TEXT_BYTES);
         let found = leaves(&format!("<R><NOTE>{long}</NOTE><{long}>x</{long}></R>"));
         assert_eq!(found.len(), 1);
-        assert_eq!(found["note"].len(), LONGEST_TEXT);
+        assert_eq!(found["note"].len(), MAX_TEXT_BYTES);
         let often: String = (0..20_000).map(|i| format!("<NOTE>text {i}</NOTE>")).collect();
         let joined = &leaves(&format!("<R>{often}</R>"))["note"];
-        assert!(joined.starts_with("text 0; text 1; ") && joined.len() <= LONGEST_JOINED);
-        assert!(joined.len() > LONGEST_JOINED - 20);
+        assert!(joined.starts_with("text 0; text 1; ") && joined.len() <= MAX_JOINED);
+        assert!(joined.len() > MAX_JOINED - 20);
     }
 
     proptest! {

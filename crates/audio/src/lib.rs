@@ -8,7 +8,7 @@
 //! A waveform at 32 kHz becomes a log-mel as PaSST's front end computes it ([`MelSpectrogram`]).
 //!
 //! For a library of recordings, one pass gives the outline of a waveform and a fingerprint by which the same recording is
-//! recognised in other formats ([`outline()`], [`Fingerprint`]).
+//! recognised in other formats ([`summarize()`], [`Fingerprint`]).
 //!
 //! A file that is damaged after its beginning gives what can be read and says where it broke ([`Damage`]). A file
 //! that gives nothing is an [`Error`].
@@ -28,25 +28,25 @@ mod metadata;
 mod mp4;
 mod ogg;
 mod opus;
-mod outline;
 mod packets;
 mod pcm;
 mod peaks;
 mod resample;
 mod source;
 mod stream;
+mod summary;
 mod wav;
 
-pub use decode::{
-    Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MOST_CHANNELS, MOST_EMPTY_PACKETS, probe,
-};
+pub use decode::{Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MAX_CHANNELS, MAX_EMPTY_PACKETS, probe};
 pub use error::Error;
-pub use fingerprint::{DELAY, Fingerprint, FingerprintError, LENGTHS, LIMIT, Listener, alike, distance};
+pub use fingerprint::{
+    DELAY, Fingerprint, FingerprintError, Fingerprinter, LENGTHS, LIMIT, distance, same_recording,
+};
 pub use mel::{LogMel, MelConfig, MelError, MelSpectrogram};
-pub use metadata::{Bext, LONGEST_IXML, LONGEST_TEXT, Metadata};
-pub use outline::{COLUMNS, Outline, outline};
+pub use metadata::{Bext, MAX_IXML_BYTES, MAX_TEXT_BYTES, Metadata};
 pub use packets::in_decoder;
 pub use peaks::Peaks;
 pub use resample::Resampler;
-pub use source::{MOST_BYTES_PER_PACKET, MOST_BYTES_TO_OPEN, Source};
+pub use source::{MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Source};
 pub use stream::{Stream, Waveform, read};
+pub use summary::{AudioSummary, COLUMNS, summarize};

@@ -18,7 +18,7 @@
 //! Python package hear21passt) has both: run in 32 bits it is up to 2e-4 away from itself run in 64 bits on real
 //! recordings, up to 6e-4 on a full-scale sweep, and farther on louder input. These values follow the 64-bit run.
 //!
-//! Refused: samples that are not finite, fewer samples than the reflection needs, more than [`MOST_VALUES`] values
+//! Refused: samples that are not finite, fewer samples than the reflection needs, more than [`MAX_VALUES`] values
 //! of output, and settings that make no spectrogram.
 
 use std::f64::consts::{LN_2, PI};
@@ -30,12 +30,12 @@ use realfft::{RealFftPlanner, RealToComplex};
 use serde::{Deserialize, Serialize};
 
 /// The most values that one spectrogram may have (1 GiB of them; nearly six hours with PaSST's settings).
-pub const MOST_VALUES: usize = 1 << 28;
+pub const MAX_VALUES: usize = 1 << 28;
 
 /// The longest transform that is accepted.
-const LONGEST_TRANSFORM: usize = 1 << 16;
+const MAX_TRANSFORM: usize = 1 << 16;
 /// The most bands that are accepted.
-const MOST_MELS: usize = 1 << 10;
+const MAX_MELS: usize = 1 << 10;
 /// The highest sampling rate that is accepted.
 const HIGHEST_RATE: u32 = 1 << 20;
 
@@ -152,13 +152,13 @@ impl MelConfig {
     /// Checks every setting.
     fn check(&self) -> Result<(), MelError> {
         within("rate", self.rate as usize, 2, HIGHEST_RATE as usize)?;
-        within("n_fft", self.n_fft, 2, LONGEST_TRANSFORM)?;
+        within("n_fft", self.n_fft, 2, MAX_TRANSFORM)?;
         if !self.n_fft.is_multiple_of(2) {
             return Err(MelError::OddTransform { got: self.n_fft });
         }
         within("window", self.window, 2, self.n_fft)?;
-        within("hop", self.hop, 1, LONGEST_TRANSFORM)?;
-        within("mels", self.mels, 1, MOST_MELS)?;
+        within("hop", self.hop, 1, MAX_TRANSFORM)?;
+        within("mels", self.mels, 1, MAX_MELS)?;
         if !(0.0..=1.0).contains(&self.pre_emphasis) {
             return Err(MelError::PreEmphasis {
                 got: self.pre_emphasis,
@@ -292,7 +292,7 @@ impl MelSpectrogram {
                 needed: self.needed(),
             });
         }
-        let most = MOST_VALUES / self.config.mels;
+        let most = MAX_VALUES / self.config.mels;
         if frames > most {
             return Err(MelError::TooLong {
                 got,
@@ -695,16 +695,16 @@ mod tests {
         let config = MelConfig {
             low: 0.0,
             high: 500.0,
-            ..small(2, 2, 3, MOST_MELS)
+            ..small(2, 2, 3, MAX_MELS)
         };
         let mel = MelSpectrogram::new(config).unwrap();
-        let most = MOST_VALUES / MOST_MELS * 3;
+        let most = MAX_VALUES / MAX_MELS * 3;
         let samples = vec![0.0; most + 1];
         assert_eq!(
             mel.compute(&samples),
             Err(MelError::TooLong { got: most + 1, most })
         );
-        assert_eq!(mel.checked_frames(&samples[..most]), Ok(MOST_VALUES / MOST_MELS));
+        assert_eq!(mel.checked_frames(&samples[..most]), Ok(MAX_VALUES / MAX_MELS));
     }
 
     #[test]

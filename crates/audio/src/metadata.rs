@@ -13,10 +13,10 @@ use crate::chunks::within;
 use crate::ixml;
 
 /// The longest text of one field: 64 KiB. Longer ones are cut; nobody writes a title as long.
-pub const LONGEST_TEXT: usize = 64 << 10;
+pub const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// The longest `iXML` document that is kept: 1 MiB. A longer one is left out, since half of a document is of no use.
-pub const LONGEST_IXML: usize = 1 << 20;
+pub const MAX_IXML_BYTES: usize = 1 << 20;
 
 /// What a file says about itself. Absent and empty fields are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -287,7 +287,7 @@ pub(crate) fn keep_first(field: &mut Option<String>, text: Option<String>) {
 /// Text up to its first zero byte, without white space around it; `None` if nothing is left. Bytes that are not
 /// UTF-8 are replaced, since these chunks do not say which code page they are in.
 pub(crate) fn clean(bytes: &[u8]) -> Option<String> {
-    let bytes = &bytes[..bytes.len().min(LONGEST_TEXT)];
+    let bytes = &bytes[..bytes.len().min(MAX_TEXT_BYTES)];
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     let text = String::from_utf8_lossy(&bytes[..end]);
     let text = text.trim();
@@ -323,8 +323,8 @@ mod tests {
         assert_eq!(clean(b"  a\xffb \0 rest").as_deref(), Some("a\u{fffd}b"));
         assert_eq!(clean(b" \0"), None);
         assert_eq!(
-            clean(&vec![b'x'; LONGEST_TEXT + 5]).map(|t| t.len()),
-            Some(LONGEST_TEXT)
+            clean(&vec![b'x'; MAX_TEXT_BYTES + 5]).map(|t| t.len()),
+            Some(MAX_TEXT_BYTES)
         );
     }
 

@@ -10,7 +10,7 @@ use crate::aiff::big;
 use crate::source::{Source, read_bounded, read_up_to};
 
 /// More boxes than this at one level are not looked at.
-const MOST_BOXES: usize = 4096;
+const MAX_BOXES: usize = 4096;
 
 /// The beginning of one track: `start` of `timescale` ticks per second.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +58,7 @@ type Visit<'a> = dyn FnMut(&mut dyn Source, [u8; 4], u64, u64) -> io::Result<()>
 /// Calls `visit` with the name and the body of every box between `start` and `end`.
 fn for_each_box(source: &mut dyn Source, start: u64, end: u64, visit: &mut Visit) -> io::Result<()> {
     let mut at = start;
-    for _ in 0..MOST_BOXES {
+    for _ in 0..MAX_BOXES {
         if end.saturating_sub(at) < 8 {
             break;
         }
@@ -120,7 +120,7 @@ fn read_field(
 fn first_edit(body: &[u8], wide: bool) -> Option<u64> {
     let (entry, size) = if wide { (20, 8) } else { (12, 4) };
     let count = big(body, 4, 4)? as usize;
-    let times = (0..count.min(MOST_BOXES)).map_while(|i| big(body, 8 + entry * i + size, size));
+    let times = (0..count.min(MAX_BOXES)).map_while(|i| big(body, 8 + entry * i + size, size));
     let highest = if wide { i64::MAX as u64 } else { i32::MAX as u64 };
     times.into_iter().find(|&time| time <= highest)
 }

@@ -11,7 +11,7 @@ use ropus::OpusMSDecoder;
 pub(crate) const RATE: u32 = 48_000;
 
 /// The longest packet: 120 ms.
-const MOST_FRAMES: usize = 5760;
+const MAX_FRAMES: usize = 5760;
 
 /// What the identification header says.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +81,7 @@ impl Opus {
                     head.channels
                 )
             })?;
-        let buffer = vec![0; MOST_FRAMES * head.channels];
+        let buffer = vec![0; MAX_FRAMES * head.channels];
         Ok(Self {
             head,
             decoder,
@@ -105,7 +105,7 @@ impl Opus {
         }
         let frames = self
             .decoder
-            .decode(Some(packet), length, &mut self.buffer, MOST_FRAMES as i32, false)
+            .decode(Some(packet), length, &mut self.buffer, MAX_FRAMES as i32, false)
             .map_err(|code| format!("an Opus packet cannot be decoded (code {code})"))?;
         let channels = self.head.channels;
         let scale = self.head.gain / (channels as f32 * 32768.0);

@@ -32,11 +32,11 @@ use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::meta::MetadataOptions;
 use symphonia::core::packet::Packet;
 
-use crate::metadata::{LONGEST_TEXT, Metadata};
+use crate::metadata::{MAX_TEXT_BYTES, Metadata};
 use crate::mp4::Edit;
 use crate::opus::{self, Head, Opus};
 use crate::pcm::Step;
-use crate::source::{Budget, MOST_BYTES_PER_PACKET, MOST_BYTES_TO_OPEN, Metered, Source};
+use crate::source::{Budget, MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Metered, Source};
 use crate::{id3, ogg};
 
 /// Pictures in tags are not wanted, but symphonia reads them; larger ones are passed over.
@@ -44,7 +44,7 @@ const LARGEST_PICTURE: usize = 16 << 20;
 
 /// A codec that claims more samples per packet than this, over all channels, is not believed: decoders reserve the
 /// space beforehand. The largest real value is FLAC's 65535 frames of 8 channels.
-const MOST_SAMPLES_PER_PACKET: u64 = 1 << 22;
+const MAX_SAMPLES_PER_PACKET: u64 = 1 << 22;
 
 /// Why there is no decoder.
 pub(crate) enum Refusal {
@@ -133,11 +133,11 @@ impl Packets {
     ) -> Result<(Self, About), Refusal> {
         let cut_ogg = ogg::is_cut(&mut source, length).map_err(Refusal::Read)?;
         source.seek(SeekFrom::Start(0)).map_err(Refusal::Read)?;
-        budget.set(MOST_BYTES_TO_OPEN);
+        budget.set(MAX_BYTES_TO_OPEN);
         let metered = Box::new(Metered::new(source, length, budget.clone()));
         let stream = MediaSourceStream::new(metered, MediaSourceStreamOptions::default());
         let texts = MetadataOptions::default()
-            .limit_tag_bytes(Limit::Maximum(LONGEST_TEXT))
+            .limit_tag_bytes(Limit::Maximum(MAX_TEXT_BYTES))
             .limit_visual_bytes(Limit::Maximum(LARGEST_PICTURE));
         let mut format = id3::probe()
             .probe(&Hint::new(), stream, FormatOptions::default(), texts)
@@ -211,7 +211,7 @@ impl Packets {
     }
 
     fn next_unshielded(&mut self, out: &mut Vec<f32>) -> Step {
-        self.budget.set(MOST_BYTES_PER_PACKET);
+        self.budget.set(MAX_BYTES_PER_PACKET);
         let packet = match self.format.next_packet() {
             Ok(Some(packet)) => packet,
             Ok(None) => return self.end(),
@@ -350,7 +350,7 @@ fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
         .channels
         .as_ref()
         .map_or(1, symphonia::core::audio::Channels::count);
-    if channels > crate::decode::MOST_CHANNELS {
+    if channels > crate::decode::MAX_CHANNELS {
         return Err(Refusal::Channels(channels));
     }
     let codec_name = || {
@@ -374,7 +374,7 @@ fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
         .max_frames_per_packet
         .unwrap_or(0)
         .saturating_mul(channels as u64);
-    if most > MOST_SAMPLES_PER_PACKET {
+    if most > MAX_SAMPLES_PER_PACKET {
         return Err(refuse(format!("it claims {most} samples per packet")));
     }
     // Only FLAC has anything to verify; elsewhere this asks for nothing.

@@ -29,7 +29,7 @@ const MIXED_PHASES: f64 = 2048.0;
 
 /// The largest table of exact phases, in coefficients: 4 MiB. All pairs of common rates stay below, as 11025 Hz to
 /// 32 kHz with 1280 phases of 208 taps.
-const MOST_COEFFICIENTS: u64 = 1 << 20;
+const MAX_COEFFICIENTS: u64 = 1 << 20;
 
 /// The attenuation that the window is made for, in dB.
 const ATTENUATION: f64 = 110.0;
@@ -153,7 +153,7 @@ enum Phases {
 impl Taps {
     fn new(step: u64, denominator: u64, ratio: f64) -> Self {
         let half = half_length(ratio);
-        let phases = if denominator * 2 * half as u64 <= MOST_COEFFICIENTS {
+        let phases = if denominator * 2 * half as u64 <= MAX_COEFFICIENTS {
             Phases::Exact(rows(half, ratio, denominator, denominator))
         } else {
             let count = (MIXED_PHASES * ratio).ceil() as u64;
@@ -480,7 +480,7 @@ mod tests {
             };
             let (Phases::Exact(rows) | Phases::Mixed { rows, .. }) = taps.phases;
             assert!(
-                rows.len() as u64 <= MOST_COEFFICIENTS,
+                rows.len() as u64 <= MAX_COEFFICIENTS,
                 "{from} -> {to}: {}",
                 rows.len()
             );

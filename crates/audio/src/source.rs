@@ -15,11 +15,11 @@ impl<T: Read + Seek + Send + Sync> Source for T {}
 
 /// The most bytes that finding the format and reading the header may take: 256 MiB. Tables of MP4 files of many
 /// hours and embedded pictures stay far below.
-pub const MOST_BYTES_TO_OPEN: u64 = 256 << 20;
+pub const MAX_BYTES_TO_OPEN: u64 = 256 << 20;
 
 /// The most bytes that the demuxer may read to get at one packet: 64 MiB. The longest packet of any audio codec
 /// here has less than 1 MiB; the rest leaves room for pictures and video that lie between.
-pub const MOST_BYTES_PER_PACKET: u64 = 64 << 20;
+pub const MAX_BYTES_PER_PACKET: u64 = 64 << 20;
 
 /// How many bytes may still be read, and what the system said if it could not read them. Shared by the
 /// source, which the demuxer owns, and the one who sets it.

@@ -12,12 +12,12 @@
 use std::io::{self, SeekFrom};
 
 use crate::chunks::{Chunk, Walk};
-use crate::metadata::{Bext, LONGEST_IXML, LONGEST_TEXT, Metadata};
+use crate::metadata::{Bext, MAX_IXML_BYTES, MAX_TEXT_BYTES, Metadata};
 use crate::pcm::{Coding, Layout};
 use crate::source::{Source, read_bounded};
 
 /// The longest `bext` and `LIST` chunk that is looked at: all that is kept of either stands at its beginning.
-const LONGEST_CHUNK: usize = 4 * LONGEST_TEXT;
+const MAX_CHUNK: usize = 4 * MAX_TEXT_BYTES;
 
 /// A size that says "not known" or "see the `ds64` chunk".
 const PLACEHOLDER: u64 = u32::MAX as u64;
@@ -122,12 +122,12 @@ fn data_size(chunk: Chunk, riff_size: u64, large_size: Option<u64>, length: u64)
 
 fn take_texts(source: &mut dyn Source, chunk: Chunk, metadata: &mut Metadata) -> io::Result<()> {
     match &chunk.name {
-        b"LIST" => metadata.take_list(&read_bounded(source, chunk.size, LONGEST_CHUNK)?),
+        b"LIST" => metadata.take_list(&read_bounded(source, chunk.size, MAX_CHUNK)?),
         b"bext" if metadata.bext.is_none() => {
-            metadata.bext = Bext::parse(&read_bounded(source, chunk.size, LONGEST_CHUNK)?);
+            metadata.bext = Bext::parse(&read_bounded(source, chunk.size, MAX_CHUNK)?);
         }
-        b"iXML" if metadata.ixml.is_none() && chunk.size <= LONGEST_IXML as u64 => {
-            let body = read_bounded(source, chunk.size, LONGEST_IXML)?;
+        b"iXML" if metadata.ixml.is_none() && chunk.size <= MAX_IXML_BYTES as u64 => {
+            let body = read_bounded(source, chunk.size, MAX_IXML_BYTES)?;
             let text = String::from_utf8_lossy(&body);
             let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
             metadata.ixml = (!text.is_empty()).then(|| text.to_owned());

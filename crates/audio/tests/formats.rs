@@ -267,7 +267,7 @@ fn broadcast_wav_with_texts_before_and_after() {
         );
         assert_eq!(found.info.metadata.title.as_deref(), Some("a"));
     }
-    let long = plain().with(*b"iXML", &vec![b'x'; hark_audio::LONGEST_IXML + 1]);
+    let long = plain().with(*b"iXML", &vec![b'x'; hark_audio::MAX_IXML_BYTES + 1]);
     assert_eq!(decode_bytes(long.bytes()).unwrap().info.metadata.ixml, None);
 }
 

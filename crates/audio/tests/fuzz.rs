@@ -16,7 +16,7 @@ use support::{all_files, bytes, mend_ogg};
 const TIME: Duration = Duration::from_secs(4);
 
 /// Decoding stops here: more of the same would only take time.
-const MOST_SAMPLES: u64 = 200_000;
+const MAX_SAMPLES: u64 = 200_000;
 
 /// Changes to one of the files: which one, bytes at places counted from its beginning or in parts of its length,
 /// and a length to cut it to.
@@ -33,10 +33,10 @@ fn decode(bytes: Vec<u8>) -> u64 {
         return 0;
     };
     assert!(decoder.info().rate >= hark_audio::LOWEST_RATE);
-    assert!((1..=hark_audio::MOST_CHANNELS).contains(&decoder.info().channels));
+    assert!((1..=hark_audio::MAX_CHANNELS).contains(&decoder.info().channels));
     while let Ok(Some(block)) = decoder.next_block() {
         assert!(!block.is_empty() && block.iter().all(|s| s.is_finite()));
-        if decoder.samples_so_far() > MOST_SAMPLES {
+        if decoder.samples_so_far() > MAX_SAMPLES {
             break;
         }
     }

@@ -14,7 +14,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::Path;
 
-use hark_audio::{Decoder, Error, MOST_EMPTY_PACKETS, Stream, probe, read};
+use hark_audio::{Decoder, Error, MAX_EMPTY_PACKETS, Stream, probe, read};
 use support::{Wav, all_files, bytes, decode_bytes, file, samples};
 
 /// Counts what each thread holds, so that tests beside each other do not disturb the count.
@@ -51,7 +51,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// The most that any of these small files may take: the demuxer reads ahead 4 MiB at once, the tables of the
 /// decoders are smaller, and the samples are not kept.
-const MOST_MEMORY: isize = 32 << 20;
+const MAX_MEMORY: isize = 32 << 20;
 
 /// Runs `work` and returns its result and the most memory it held at a time.
 fn measured<T>(work: impl FnOnce() -> T) -> (T, isize) {
@@ -72,7 +72,7 @@ fn run(bytes: Vec<u8>) -> Result<(u64, bool), Error> {
         );
         Ok((decoder.samples_so_far(), decoder.damage().is_some()))
     });
-    assert!(peak < MOST_MEMORY, "{peak} bytes of memory");
+    assert!(peak < MAX_MEMORY, "{peak} bytes of memory");
     result
 }
 
@@ -354,7 +354,7 @@ fn packets_that_cannot_be_decoded_do_not_go_on_for_ever() {
         file[last + 14..last + 18].to_vec(),
         file[last + 6..last + 14].to_vec(),
     );
-    for number in 0..(MOST_EMPTY_PACKETS / 255 + 40) as u32 {
+    for number in 0..(MAX_EMPTY_PACKETS / 255 + 40) as u32 {
         file.extend(b"OggS\0\0");
         file.extend(&position);
         file.extend(&serial);
@@ -367,7 +367,7 @@ fn packets_that_cannot_be_decoded_do_not_go_on_for_ever() {
     let found = decode_bytes(file).unwrap();
     assert!(found.samples.len() >= whole);
     let damage = found.damage.unwrap();
-    assert_eq!(damage.skipped_packets, MOST_EMPTY_PACKETS);
+    assert_eq!(damage.skipped_packets, MAX_EMPTY_PACKETS);
 }
 
 /// Bytes in memory that cannot be read from some place on, as on a failing disk.

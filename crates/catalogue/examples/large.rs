@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use hark_catalogue::{
-    Change, Entry, Filter, Notes, Query, Settings, Sound, SqliteStore, Stat, Store, Window, duplicates,
+    AudioInfo, Change, Entry, Filter, Notes, Query, Settings, SqliteStore, Stat, Store, Window, duplicates,
     search,
 };
 
@@ -72,7 +72,7 @@ fn entry(number: u64) -> Entry {
             modified: 1_700_000_000_000_000_000 + number as i64,
         },
         content: format!("{number:064x}"),
-        sound: Sound {
+        sound: AudioInfo {
             seconds,
             rate: 48_000,
             channels: 2,
@@ -114,7 +114,7 @@ fn make(folder: &Path, files: u64) -> Result<(), Box<dyn std::error::Error>> {
     let mut spent = std::time::Duration::ZERO;
     for first in (0..files).step_by(100) {
         let changes: Vec<Change> = (first..files.min(first + 100))
-            .map(|number| Change::Put(Box::new(entry(number))))
+            .map(|number| Change::Upsert(Box::new(entry(number))))
             .collect();
         let start = Instant::now();
         store.apply(&changes)?;
@@ -122,7 +122,7 @@ fn make(folder: &Path, files: u64) -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("{files} files in batches of 100: {:.1} s", spent.as_secs_f64());
     let start = Instant::now();
-    store.tidy(&no_progress)?;
+    store.optimize(&no_progress)?;
     println!("tidied: {:.1} s", start.elapsed().as_secs_f64());
     for file in std::fs::read_dir(folder)? {
         let file = file?;

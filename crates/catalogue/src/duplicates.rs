@@ -7,22 +7,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
-use crate::{Error, Sound, Store};
+use crate::{AudioInfo, Error, Store};
 
 /// How much the lengths of files that sound alike may differ, in seconds, with room for rounding.
 const APART: f64 = 0.2 + 1e-9;
 
 /// Groups of files that are the same or sound alike, as paths, sorted.
 ///
-/// `heard` makes of a file's sound, once, what `alike` compares; a file of which it makes nothing is alike to none. Of files with the
+/// `heard` makes of a file's sound, once, what `same_recording` compares; a file of which it makes nothing is alike to none. Of files with the
 /// same bytes one is compared, and files that are known to belong together are not compared with each other.
 ///
 /// # Errors
 /// If the store cannot be read.
 pub fn duplicates<T>(
     store: &dyn Store,
-    heard: &dyn Fn(&Sound) -> Option<T>,
-    alike: &dyn Fn(&T, &T) -> bool,
+    heard: &dyn Fn(&AudioInfo) -> Option<T>,
+    same_recording: &dyn Fn(&T, &T) -> bool,
 ) -> Result<Vec<Vec<String>>, Error> {
     let mut paths: Vec<String> = Vec::new();
     let mut groups = Groups::default();
@@ -44,7 +44,7 @@ pub fn duplicates<T>(
     for (place, (number, seconds, sound)) in different.iter().enumerate() {
         let longer = different.iter().skip(place + 1);
         for (other, _, with) in longer.take_while(|(_, longer, _)| longer - seconds <= APART) {
-            if groups.of(*number) != groups.of(*other) && alike(sound, with) {
+            if groups.of(*number) != groups.of(*other) && same_recording(sound, with) {
                 groups.join(*number, *other);
             }
         }

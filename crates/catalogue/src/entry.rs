@@ -57,7 +57,7 @@ pub struct Entry {
     /// SHA-256 of its bytes, in hexadecimal.
     pub content: String,
     /// What it sounds and looks like.
-    pub sound: Sound,
+    pub sound: AudioInfo,
     /// What people wrote about it.
     pub notes: Notes,
     /// Vectors: one of the whole recording, and, if it is longer than a window, one for each window, in the order of time.
@@ -66,7 +66,7 @@ pub struct Entry {
 
 /// What decoding a recording tells.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Sound {
+pub struct AudioInfo {
     /// Its length.
     pub seconds: f64,
     /// Samples a second, in the file.
@@ -128,7 +128,7 @@ pub struct File {
     pub content: String,
     /// See [`Entry::sound`].
     #[serde(flatten)]
-    pub sound: Sound,
+    pub sound: AudioInfo,
     /// See [`Entry::notes`].
     #[serde(flatten)]
     pub notes: Notes,
@@ -147,7 +147,7 @@ impl File {
 
 /// As much of a file as it takes to see whether it has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
+pub struct IndexedFile {
     /// See [`File::id`].
     pub id: i64,
     /// See [`Entry::path`].

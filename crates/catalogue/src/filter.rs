@@ -31,12 +31,12 @@ pub struct Filter {
 
 impl Filter {
     /// Whether every file passes.
-    pub fn is_open(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// Whether no file can pass: a length that is not a number is no bound that anything could keep to.
-    pub(crate) fn is_shut(&self) -> bool {
+    pub(crate) fn matches_nothing(&self) -> bool {
         [self.min_seconds, self.max_seconds]
             .into_iter()
             .flatten()
@@ -44,7 +44,7 @@ impl Filter {
     }
 
     /// Whether a file passes. Stores ask their database instead; this is what it must answer.
-    pub fn admits(&self, file: &File) -> bool {
+    pub fn matches(&self, file: &File) -> bool {
         let folder = self.folders.is_empty()
             || self.folders.iter().any(|folder| {
                 let (from, to) = range(folder);

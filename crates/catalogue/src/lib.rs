@@ -23,10 +23,10 @@ mod store;
 mod words;
 
 pub use duplicates::duplicates;
-pub use entry::{Entry, Failure, File, Known, Notes, Settings, Sound, Stat, Window};
+pub use entry::{AudioInfo, Entry, Failure, File, IndexedFile, Notes, Settings, Stat, Window};
 pub use error::Error;
 pub use filter::Filter;
 pub use postgres::PostgresStore;
-pub use search::{AVOIDED_WEIGHT, Hit, Query, search, toward};
+pub use search::{Hit, NEGATIVE_WEIGHT, Query, combine_queries, search};
 pub use sqlite::SqliteStore;
-pub use store::{Change, Count, Match, Near, Overview, Store, dump};
+pub use store::{Change, Count, Overview, Store, TextHit, WindowHit, dump};

@@ -6,7 +6,7 @@ use crate::Count;
 use crate::filter::holds;
 
 /// Values of one kind that an overview has at most.
-pub(crate) const MOST: usize = 500;
+pub(crate) const MAX: usize = 500;
 
 /// The roots and the folders right below them, each with the files that it holds at any depth: at most 500, by name.
 pub(crate) fn folders<'a>(roots: &[String], paths: impl Iterator<Item = &'a str>) -> Vec<Count> {
@@ -33,7 +33,7 @@ pub(crate) fn folders<'a>(roots: &[String], paths: impl Iterator<Item = &'a str>
     }
     counts
         .into_iter()
-        .take(MOST)
+        .take(MAX)
         .map(|(value, files)| Count { value, files })
         .collect()
 }

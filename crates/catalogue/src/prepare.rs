@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use half::f16;
 
-use crate::{Entry, Error, Notes, Settings, Sound, Window};
+use crate::{AudioInfo, Entry, Error, Notes, Settings, Window};
 
 /// How far the length of a vector may be from 1 when it is put. Rounding to 32 bits is far below, a forgotten division far above.
 const UNIT: f64 = 1e-3;
@@ -53,9 +53,9 @@ pub(crate) fn notes(notes: &Notes) -> Notes {
 }
 
 /// What decoding told, as it is kept.
-pub(crate) fn sound(sound: &Sound) -> Sound {
+pub(crate) fn sound(sound: &AudioInfo) -> AudioInfo {
     let kept = |from: &str| text(from).into_owned();
-    Sound {
+    AudioInfo {
         seconds: sound.seconds,
         rate: sound.rate,
         channels: sound.channels,

@@ -10,12 +10,12 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 use crate::words::Asked;
-use crate::{Error, File, Filter, Match, Near, Store, prepare};
+use crate::{Error, File, Filter, Store, TextHit, WindowHit, prepare};
 
-/// How much what is not wanted counts against what is wanted, in [`toward`].
-pub const AVOIDED_WEIGHT: f32 = 0.5;
+/// How much what is not wanted counts against what is wanted, in [`combine_queries`].
+pub const NEGATIVE_WEIGHT: f32 = 0.5;
 /// What is added to a rank before its reciprocal is taken.
-const STEEPNESS: f64 = 60.0;
+const RRF_K: f64 = 60.0;
 /// How many files each side gives to be fused, at least. It does not grow with each page, which would mix the pages up.
 const DEPTH: usize = 256;
 /// How many windows with the score of the last hit are looked through for the first ones by path.
@@ -114,11 +114,11 @@ pub fn search(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
 ///
 /// ```
 /// let (dog, cat) = (vec![1.0, 0.0], vec![0.0, 1.0]);
-/// let dogs = hark_catalogue::toward(&[dog.clone()], &[cat], 0.5).unwrap();
+/// let dogs = hark_catalogue::combine_queries(&[dog.clone()], &[cat], 0.5).unwrap();
 /// assert!(dogs[0] > 0.0 && dogs[1] < 0.0);
-/// assert_eq!(hark_catalogue::toward(&[dog.clone()], &[dog], 1.0), None);
+/// assert_eq!(hark_catalogue::combine_queries(&[dog.clone()], &[dog], 1.0), None);
 /// ```
-pub fn toward(wanted: &[Vec<f32>], avoided: &[Vec<f32>], weight: f32) -> Option<Vec<f32>> {
+pub fn combine_queries(wanted: &[Vec<f32>], avoided: &[Vec<f32>], weight: f32) -> Option<Vec<f32>> {
     let dim = wanted.first()?.len();
     let mut sum = vec![0.0_f64; dim];
     let signed = wanted.iter().map(|vector| (vector, 1.0));
@@ -137,7 +137,7 @@ pub fn toward(wanted: &[Vec<f32>], avoided: &[Vec<f32>], weight: f32) -> Option<
         .flatten()
 }
 
-fn meant(near: &Near, score: f64) -> Candidate {
+fn meant(near: &WindowHit, score: f64) -> Candidate {
     let moment = (!near.whole).then_some((near.start, near.end));
     Candidate {
         file: near.file,
@@ -148,7 +148,7 @@ fn meant(near: &Near, score: f64) -> Candidate {
     }
 }
 
-fn worded(found: &Match, score: f64) -> Candidate {
+fn worded(found: &TextHit, score: f64) -> Candidate {
     Candidate {
         file: found.file,
         score,
@@ -159,7 +159,7 @@ fn worded(found: &Match, score: f64) -> Candidate {
 }
 
 /// The nearest windows, at most `per_file` of each file: `need` of them and those with the score of the last, if there are.
-fn moments(store: &dyn Store, query: &Query, vector: &[f32], need: usize) -> Result<Vec<Near>, Error> {
+fn moments(store: &dyn Store, query: &Query, vector: &[f32], need: usize) -> Result<Vec<WindowHit>, Error> {
     let barred = barred(store, query)?;
     let mut k = need
         .saturating_mul(2)
@@ -194,8 +194,8 @@ fn moments(store: &dyn Store, query: &Query, vector: &[f32], need: usize) -> Res
 }
 
 /// The files with the words, without the one that is not to be shown.
-fn named(store: &dyn Store, query: &Query, text: &str, need: usize) -> Result<Vec<Match>, Error> {
-    let mut found = store.matching(text, &query.without, need.saturating_add(1), &query.filter)?;
+fn named(store: &dyn Store, query: &Query, text: &str, need: usize) -> Result<Vec<TextHit>, Error> {
+    let mut found = store.search_text(text, &query.without, need.saturating_add(1), &query.filter)?;
     found.retain(|found| Some(found.file) != query.except);
     found.truncate(need);
     Ok(found)
@@ -206,7 +206,7 @@ fn barred(store: &dyn Store, query: &Query) -> Result<HashSet<i64>, Error> {
     let mut barred: HashSet<i64> = query.except.into_iter().collect();
     for text in &query.without {
         // The space says that the last word is finished.
-        let found = store.matching(&format!("{text} "), &[], usize::MAX, &query.filter)?;
+        let found = store.search_text(&format!("{text} "), &[], usize::MAX, &query.filter)?;
         barred.extend(found.iter().map(|found| found.file));
     }
     Ok(barred)
@@ -242,18 +242,18 @@ fn browsed(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
 }
 
 /// Sums of reciprocal ranks.
-fn fused(near: &[Near], found: &[Match]) -> Vec<Candidate> {
+fn fused(near: &[WindowHit], found: &[TextHit]) -> Vec<Candidate> {
     let places = ranks(found.iter().map(|found| found.score));
     let mut words: HashMap<i64, (f64, f64)> = HashMap::new();
     for (found, rank) in found.iter().zip(places) {
-        words.insert(found.file, (found.share, found.share / (STEEPNESS + rank)));
+        words.insert(found.file, (found.share, found.share / (RRF_K + rank)));
     }
     let mut heard = HashSet::new();
     let places = ranks(near.iter().map(|near| f64::from(near.score)));
     let mut all: Vec<Candidate> = Vec::with_capacity(near.len() + found.len());
     for (near, rank) in near.iter().zip(places) {
         heard.insert(near.file);
-        let mut candidate = meant(near, 1.0 / (STEEPNESS + rank));
+        let mut candidate = meant(near, 1.0 / (RRF_K + rank));
         if let Some(&(share, part)) = words.get(&near.file) {
             candidate.words = Some(share);
             candidate.score += part;
@@ -356,30 +356,30 @@ mod tests {
         };
         let half = 0.5_f32.sqrt();
         close(
-            toward(&[east.clone(), north.clone()], &[], 1.0),
+            combine_queries(&[east.clone(), north.clone()], &[], 1.0),
             [half, half, 0.0],
         );
         close(
-            toward(std::slice::from_ref(&east), std::slice::from_ref(&north), 1.0),
+            combine_queries(std::slice::from_ref(&east), std::slice::from_ref(&north), 1.0),
             [half, -half, 0.0],
         );
         close(
-            toward(std::slice::from_ref(&east), std::slice::from_ref(&north), 0.0),
+            combine_queries(std::slice::from_ref(&east), std::slice::from_ref(&north), 0.0),
             [1.0, 0.0, 0.0],
         );
         assert_eq!(
-            toward(std::slice::from_ref(&east), std::slice::from_ref(&east), 1.0),
+            combine_queries(std::slice::from_ref(&east), std::slice::from_ref(&east), 1.0),
             None
         );
-        assert_eq!(toward(&[], std::slice::from_ref(&east), 1.0), None);
+        assert_eq!(combine_queries(&[], std::slice::from_ref(&east), 1.0), None);
         assert_eq!(
-            toward(&[east.clone(), vec![1.0]], &[], 1.0),
+            combine_queries(&[east.clone(), vec![1.0]], &[], 1.0),
             None,
             "of two dimensions"
         );
-        assert_eq!(toward(&[vec![0.0; 3]], &[], 1.0), None);
-        assert_eq!(toward(&[vec![f32::NAN; 3]], &[], 1.0), None);
-        assert_eq!(toward(&[east], &[north], f32::INFINITY), None);
+        assert_eq!(combine_queries(&[vec![0.0; 3]], &[], 1.0), None);
+        assert_eq!(combine_queries(&[vec![f32::NAN; 3]], &[], 1.0), None);
+        assert_eq!(combine_queries(&[east], &[north], f32::INFINITY), None);
     }
 
     #[test]

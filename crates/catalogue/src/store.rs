@@ -10,13 +10,13 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Entry, Error, Failure, File, Filter, Known, Notes, Settings, Stat, Window, prepare};
+use crate::{Entry, Error, Failure, File, Filter, IndexedFile, Notes, Settings, Stat, Window, prepare};
 
 /// A change of the library.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     /// A recording that is new, or takes the place of what was known of its path. It clears a failure of that path.
-    Put(Box<Entry>),
+    Upsert(Box<Entry>),
     /// Another file with the bytes of a known one: it takes over everything but path, look and notes.
     Copy {
         /// The known file.
@@ -38,14 +38,14 @@ pub enum Change {
         stat: Stat,
     },
     /// A known file that looks different and has the same bytes.
-    Touch {
+    UpdateStat {
         /// The file.
         id: i64,
         /// Its look.
         stat: Stat,
     },
     /// Other notes for a known file.
-    Annotate {
+    SetNotes {
         /// The file.
         id: i64,
         /// They replace those it had.
@@ -57,9 +57,9 @@ pub enum Change {
         id: i64,
     },
     /// A file that cannot be read. What was known of its path is dropped.
-    Fail(Failure),
+    AddFailure(Failure),
     /// A path that could not be read and is gone.
-    Forget {
+    ClearFailure {
         /// The path of the failure.
         path: String,
     },
@@ -67,7 +67,7 @@ pub enum Change {
 
 /// A window that is near to a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Near {
+pub struct WindowHit {
     /// The file that it is a part of.
     pub file: i64,
     /// See [`Window::start`].
@@ -82,7 +82,7 @@ pub struct Near {
 
 /// A file with words of a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Match {
+pub struct TextHit {
     /// The file.
     pub file: i64,
     /// How well it matches: higher is better, and numbers of different queries do not compare.
@@ -144,7 +144,7 @@ pub trait Store: Send + Sync {
     fn remove_root(&self, root: &str) -> Result<(), Error>;
 
     /// All files, by path.
-    fn known(&self) -> Result<Vec<Known>, Error>;
+    fn known(&self) -> Result<Vec<IndexedFile>, Error>;
 
     /// All files that could not be read, by path.
     fn failures(&self) -> Result<Vec<Failure>, Error>;
@@ -160,7 +160,7 @@ pub trait Store: Send + Sync {
 
     /// The `k` windows whose vectors are nearest to `query`, best first, among the files that pass. `query` has any length but
     /// zero; what counts is its direction. One of another dimension, without a direction or not finite is refused.
-    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<Near>, Error>;
+    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error>;
 
     /// At most `k` files with words of `text` in their name, folders, tags, captions or metadata, best first, among those that
     /// pass; none with a word of `without`. Any text is allowed: nothing in it has a meaning to the query language.
@@ -168,13 +168,13 @@ pub trait Store: Send + Sync {
     /// The more of the words a file has the better; among those with equally many the score decides, then the path. Words such as `the` count
     /// only if there are no others. The last word of `text` is also taken for the beginning of one, unless something follows it,
     /// such as a space: results come while one types.
-    fn matching(
+    fn search_text(
         &self,
         text: &str,
         without: &[String],
         k: usize,
         filter: &Filter,
-    ) -> Result<Vec<Match>, Error>;
+    ) -> Result<Vec<TextHit>, Error>;
 
     /// The numbers of the files that pass, by path: at most `limit` after the first `skip`.
     fn browse(&self, filter: &Filter, skip: usize, limit: usize) -> Result<Vec<i64>, Error>;
@@ -199,7 +199,7 @@ pub trait Store: Send + Sync {
 
     /// Makes searching fast after many changes: builds or extends what approximate search needs. Everything is found without it,
     /// more slowly. `progress` is told how many of how many vectors are in, and may ask to stop.
-    fn tidy(&self, progress: Progress<'_>) -> Result<(), Error>;
+    fn optimize(&self, progress: Progress<'_>) -> Result<(), Error>;
 
     /// Looks for contradictions in what is kept; each is a sentence. An empty list means that all is well.
     fn check(&self) -> Result<Vec<String>, Error>;

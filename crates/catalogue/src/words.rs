@@ -9,12 +9,12 @@ use std::collections::HashSet;
 
 use unicode_normalization::UnicodeNormalization;
 
-use crate::{Notes, Sound};
+use crate::{AudioInfo, Notes};
 
 /// Letters of a word that count. Nobody types more; a file may say anything of itself.
-const LONGEST: usize = 64;
+const MAX_LENGTH: usize = 64;
 /// Words of a question that count.
-const MOST: usize = 32;
+const MAX: usize = 32;
 /// Bytes of a text that are looked at: as much as a long book.
 const FARTHEST: usize = 1 << 20;
 
@@ -53,7 +53,7 @@ pub(crate) const WEIGHTS: [f64; 5] = [4.0, 1.0, 4.0, 3.0, 1.0];
 
 impl Columns {
     /// The words of a file.
-    pub(crate) fn new(path: &str, sound: &Sound, notes: &Notes) -> Self {
+    pub(crate) fn new(path: &str, sound: &AudioInfo, notes: &Notes) -> Self {
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
         Self {
             name: indexed(stem(name)),
@@ -96,7 +96,7 @@ impl Asked {
             .filter(|word| only_stops || telling(word))
             .filter(|word| seen.insert(word.clone()))
             .collect();
-        words.truncate(MOST);
+        words.truncate(MAX);
         // A last word that came before, or was left out, is not the last of those that count.
         let unfinished = ends_in_word && words.last() == last.as_ref() && !words.is_empty();
         Self { words, unfinished }
@@ -131,7 +131,7 @@ fn indexed(text: &str) -> String {
     let finish = |out: &mut String, joined: &mut String, parts: &mut usize| {
         if *parts > 1 {
             out.push(' ');
-            out.extend(joined.chars().take(LONGEST));
+            out.extend(joined.chars().take(MAX_LENGTH));
         }
         joined.clear();
         *parts = 0;
@@ -145,7 +145,7 @@ fn indexed(text: &str) -> String {
         }
         out.push_str(&word.text);
         // Longer than the bound it is no word anybody types.
-        if joined.len() <= 4 * LONGEST {
+        if joined.len() <= 4 * MAX_LENGTH {
             joined.push_str(&word.text);
         }
         parts += 1;
@@ -221,7 +221,7 @@ fn cut(text: &str) -> Vec<Word> {
         }
         if now == Kind::Gap {
             after_case = false;
-        } else if taken < LONGEST {
+        } else if taken < MAX_LENGTH {
             word.extend(letter.to_lowercase().filter(|&letter| !is_accent(letter)));
             taken += 1;
         }
@@ -252,7 +252,7 @@ mod tests {
     fn names_of_files_are_cut_into_words() {
         let columns = Columns::new(
             "/lib/FieldRecs 2024/DogBark_03-close.WAV",
-            &Sound::default(),
+            &AudioInfo::default(),
             &Notes::default(),
         );
         assert_eq!(columns.name, "dog bark dogbark 03 close");
@@ -298,11 +298,11 @@ mod tests {
     #[test]
     fn long_texts_are_bounded() {
         let long = "x".repeat(3 << 20);
-        assert_eq!(words(&long), ["x".repeat(LONGEST)]);
+        assert_eq!(words(&long), ["x".repeat(MAX_LENGTH)]);
         let many: String = (0..1000)
             .map(|number| format!("w{} ", "a".repeat(number % 60)))
             .collect();
-        assert_eq!(words(&many).len(), MOST);
+        assert_eq!(words(&many).len(), MAX);
     }
 
     proptest! {

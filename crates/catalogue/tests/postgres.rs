@@ -193,7 +193,10 @@ fn whoever_may_only_read_can_search() {
     let near = reader.nearest(&axis(1), 1, &Filter::default()).unwrap();
     assert!((near[0].score - 1.0).abs() < semantics::TOLERANCE);
     assert_eq!(
-        reader.matching("rain", &[], 1, &Filter::default()).unwrap().len(),
+        reader
+            .search_text("rain", &[], 1, &Filter::default())
+            .unwrap()
+            .len(),
         1
     );
     let refused = reader
@@ -227,7 +230,7 @@ fn a_certificate_counts_where_tls_is_required() {
             (0..3_000).map(vector).collect(),
         ))])
         .unwrap();
-    with("sslmode=prefer").unwrap().tidy(&mut go_on).unwrap();
+    with("sslmode=prefer").unwrap().optimize(&mut go_on).unwrap();
     assert_eq!(
         with(&format!("sslmode=verify-full&sslrootcert={roots}"))
             .unwrap()
@@ -318,7 +321,7 @@ fn eight_writers_of_the_same_paths_leave_one_of_each() {
                                 },
                             ),
                             1 => changes.push(Change::Remove { id: first.id }),
-                            2 => changes.insert(5, Change::Fail(failure(&path))),
+                            2 => changes.insert(5, Change::AddFailure(failure(&path))),
                             _ => changes.reverse(),
                         }
                     }
@@ -553,7 +556,7 @@ fn the_index_is_used_and_finds_what_comparing_all_finds() {
     }
     let told = std::sync::Mutex::new(Vec::new());
     store
-        .tidy(&|done, total| {
+        .optimize(&|done, total| {
             told.lock().unwrap().push((done, total));
             ControlFlow::Continue(())
         })
@@ -625,7 +628,7 @@ fn a_filter_that_keeps_the_nearest_away_still_finds_enough() {
         ..Filter::default()
     };
     let exact = store.nearest(&axis(0), 50, &far).unwrap();
-    store.tidy(&mut go_on).unwrap();
+    store.optimize(&mut go_on).unwrap();
     let plan = store.plan(&axis(0), 50, &far).unwrap().join("\n");
     assert!(plan.contains("windows_vector"), "{plan}");
     let found = store.nearest(&axis(0), 50, &far).unwrap();
@@ -656,7 +659,7 @@ fn vectors_too_wide_for_an_index_are_compared() {
     store
         .apply(&[put(long_entry("/wide.wav", along(0), windows))])
         .unwrap();
-    store.tidy(&mut go_on).unwrap();
+    store.optimize(&mut go_on).unwrap();
     let near = store.nearest(&along(1_234), 1, &Filter::default()).unwrap();
     assert!((near[0].start - 5.0 * 1_233.0).abs() < 1e-9);
     assert_eq!(store.windows(near[0].file).unwrap().len(), 2_101);
@@ -772,7 +775,7 @@ fn an_index_that_was_not_finished_is_built_anew() {
     store
         .apply(&[put(long_entry("/a.wav", vectors[0].clone(), windows))])
         .unwrap();
-    let stopped = store.tidy(&mut |_, _| ControlFlow::Break(())).unwrap_err();
+    let stopped = store.optimize(&mut |_, _| ControlFlow::Break(())).unwrap_err();
     assert!(
         matches!(
             stopped,
@@ -787,14 +790,14 @@ fn an_index_that_was_not_finished_is_built_anew() {
     library.sql("CREATE INDEX windows_vector ON windows (n)");
     library.sql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'windows_vector'::regclass");
     assert!(store.check().unwrap()[0].contains("not finished"));
-    store.tidy(&mut go_on).unwrap();
+    store.optimize(&mut go_on).unwrap();
     sound_and_whole(&store);
     let plan = store.plan(&vectors[9], 10, &Filter::default()).unwrap().concat();
     assert!(plan.contains("windows_vector"), "{plan}");
     // Asked to stop in the midst of it, a build is given up, or else it was quicker.
     library.sql("DROP INDEX windows_vector");
     let calls = std::sync::atomic::AtomicU64::new(0);
-    let outcome = store.tidy(&|_, _| {
+    let outcome = store.optimize(&|_, _| {
         if calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
             ControlFlow::Continue(())
         } else {
@@ -819,10 +822,10 @@ fn tidying_twice_at_once_does_no_harm() {
         .unwrap();
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| library.store().tidy(&mut go_on).unwrap());
+            scope.spawn(|| library.store().optimize(&mut go_on).unwrap());
         }
     });
-    store.tidy(&mut go_on).unwrap();
+    store.optimize(&mut go_on).unwrap();
     sound_and_whole(&store);
     assert!(
         store

@@ -235,7 +235,7 @@ mod opening {
                         store.nearest(&vector(1), 5, &hark_catalogue::Filter::default()),
                     );
                     let _ = (
-                        store.matching("1", &[], 5, &hark_catalogue::Filter::default()),
+                        store.search_text("1", &[], 5, &hark_catalogue::Filter::default()),
                         store.overview(),
                     );
                     match store.check() {
@@ -303,7 +303,7 @@ mod dying {
                     vector(number),
                     vec![vector(number + 50), vector(number + 60)],
                 )),
-                Change::Fail(crate::semantics::failure(&format!("/failed/{number}.wav"))),
+                Change::AddFailure(crate::semantics::failure(&format!("/failed/{number}.wav"))),
                 put(entry("/again.wav", vector(100 + number))),
             ];
             store.apply(&changes).unwrap();
@@ -404,8 +404,8 @@ mod index {
         naive.apply(&changes, &std::collections::BTreeMap::new());
     }
 
-    fn tidy(store: &SqliteStore) {
-        store.tidy(&hark_work::progress::no_progress).unwrap();
+    fn optimize(store: &SqliteStore) {
+        store.optimize(&hark_work::progress::no_progress).unwrap();
     }
 
     fn filters() -> Vec<Filter> {
@@ -454,7 +454,7 @@ mod index {
                     for near in &got {
                         let path = *paths.get(&near.file).expect("a file that is gone");
                         let kept = &naive.files[path];
-                        assert!(filter.admits(&kept.file), "{path} does not pass");
+                        assert!(filter.matches(&kept.file), "{path} does not pass");
                         assert!(seen.insert(near.file), "{path} came twice");
                         let own = crate::semantics::dot(&query, &kept.windows[0].vector);
                         assert!((near.score - own).abs() < TOLERANCE, "scores are exact");
@@ -478,7 +478,7 @@ mod index {
         let store = open(folder.path());
         add(&store, &mut naive, 0..2000);
         assert_eq!(recall(&store, &naive), 1.0, "without an index all is compared");
-        tidy(&store);
+        optimize(&store);
         assert!(file.exists());
         assert!(recall(&store, &naive) > NEARLY_ALL);
         assert!(recall(&open(folder.path()), &naive) > NEARLY_ALL);
@@ -502,7 +502,7 @@ mod index {
         sound_and_whole(&store);
         let other = open(folder.path());
         assert!(recall(&other, &naive) > NEARLY_ALL);
-        tidy(&store);
+        optimize(&store);
         let new = std::fs::read(&file).unwrap();
         assert_ne!(old, new);
         for store in [&store, &other, &open(folder.path())] {
@@ -534,7 +534,7 @@ mod index {
             assert_eq!(recall(&store, &naive), 1.0, "as without an index");
             let faults = store.check().unwrap();
             assert!(faults.len() == 1 && faults[0].contains("tidied"), "{faults:?}");
-            tidy(&store);
+            optimize(&store);
             assert!(recall(&store, &naive) > NEARLY_ALL);
             sound_and_whole(&store);
         }
@@ -547,7 +547,7 @@ mod index {
         let mut naive = Naive::default();
         let store = open(folder.path());
         add(&store, &mut naive, 0..1000);
-        tidy(&store);
+        optimize(&store);
         let size = std::fs::metadata(&file).unwrap().len();
         let drop_files = |naive: &mut Naive, from: usize| {
             let known = store.known().unwrap();
@@ -566,11 +566,11 @@ mod index {
         };
         drop_files(&mut naive, 300);
         assert!(recall(&store, &naive) > NEARLY_ALL);
-        tidy(&store);
+        optimize(&store);
         assert!(std::fs::metadata(&file).unwrap().len() < size / 2, "made anew");
         assert!(recall(&store, &naive) > NEARLY_ALL);
         drop_files(&mut naive, 50);
-        tidy(&store);
+        optimize(&store);
         assert!(!file.exists());
         assert_eq!(recall(&store, &naive), 1.0);
         sound_and_whole(&store);
@@ -583,7 +583,7 @@ mod index {
         let store = open(folder.path());
         add(&store, &mut naive, 0..1000);
         let told = std::sync::Mutex::new(Vec::new());
-        let outcome = store.tidy(&|done, total| {
+        let outcome = store.optimize(&|done, total| {
             told.lock().unwrap().push((done, total));
             if done > 200 {
                 ControlFlow::Break(())
@@ -599,10 +599,10 @@ mod index {
         assert!(told.is_sorted() && told.len() > 1);
         assert!(!folder.path().join("windows.usearch").exists());
         assert_eq!(recall(&store, &naive), 1.0);
-        tidy(&store);
+        optimize(&store);
         let again = std::sync::atomic::AtomicU64::new(0);
         store
-            .tidy(&|_, _| {
+            .optimize(&|_, _| {
                 again.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 ControlFlow::Continue(())
             })
@@ -676,7 +676,7 @@ mod checking {
         store
             .apply(&[
                 put(one),
-                hark_catalogue::Change::Fail(crate::semantics::failure("/lib/x")),
+                hark_catalogue::Change::AddFailure(crate::semantics::failure("/lib/x")),
             ])
             .unwrap();
         store.add_root("/lib").unwrap();

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::sets::LeftOutCounts;
+use crate::sets::SkippedCounts;
 
 /// Where in a file something stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -316,7 +316,7 @@ pub enum Error {
         /// The data set.
         set: String,
         /// Why they are left out.
-        counts: LeftOutCounts,
+        counts: SkippedCounts,
         /// The folders in which recordings were looked for.
         searched: Vec<PathBuf>,
         /// One of the files that were expected.

@@ -4,7 +4,7 @@
 //! tables of one's own (CSV, TSV, JSON Lines) or plain text, one caption a line; and Clotho's crowd ratings.
 //! What goes out: a [`CaptionSet`], or a list of [`Rating`]s, in the order of the file.
 //!
-//! Data sets with their recordings become a [`Dataset`] ([`SetConfig`]: Clotho, AudioCaps, WavCaps, a table or a folder
+//! Data sets with their recordings become a [`Dataset`] ([`DatasetConfig`]: Clotho, AudioCaps, WavCaps, a table or a folder
 //! of one's own), and [`AudioCache`] keeps what the recordings decode to.
 //!
 //! What is refused, always with the file's name and, where there is one, the line: bytes that are not UTF-8 text,
@@ -47,6 +47,6 @@ pub use format::Format;
 pub use input::{MAX_CAPTION_WORDS, MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTES};
 pub use ratings::{Rating, read_ratings, read_ratings_from};
 pub use sets::{
-    AUDIO_EXTENSIONS, AudioStats, Check, Clip, Completeness, Dataset, Exclusion, LeftOut, LeftOutCounts,
-    MAX_DEPTH, MAX_FILES, Pair, Reason, SetConfig, Spread, TextStats, WavcapsSource,
+    AUDIO_EXTENSIONS, AudioStats, Check, Clip, Completeness, Dataset, DatasetConfig, Exclusion, MAX_DEPTH,
+    MAX_FILES, Pair, Reason, Skipped, SkippedCounts, Spread, TextStats, WavcapsSource,
 };

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hark_corpus::{AudioCache, CaptionSet, Check, Dataset, Exclusion, Format, Reason, SetConfig};
+use hark_corpus::{AudioCache, CaptionSet, Check, Dataset, DatasetConfig, Exclusion, Format, Reason};
 
 /// A folder of the data, or `None`, said aloud, if it is not there.
 fn data(folder: &str) -> Option<PathBuf> {
@@ -19,7 +19,7 @@ fn data(folder: &str) -> Option<PathBuf> {
     None
 }
 
-fn load(set: &SetConfig, check: Check) -> Dataset {
+fn load(set: &DatasetConfig, check: Check) -> Dataset {
     set.load(check, 2, &hark_work::progress::no_progress).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn load(set: &SetConfig, check: Check) -> Dataset {
 fn clotho_with_every_name_that_it_has() {
     let Some(real) = data("clotho") else { return };
     for (split, clips) in [("development", 3839), ("validation", 1045), ("evaluation", 1045)] {
-        let set = |root: &Path| SetConfig::Clotho {
+        let set = |root: &Path| DatasetConfig::Clotho {
             root: root.to_owned(),
             split: split.to_owned(),
         };
@@ -86,7 +86,7 @@ fn clotho_names_the_freesound_recordings_that_it_is_made_of() {
 fn audiocaps_under_each_name() {
     let Some(real) = data("audiocaps") else { return };
     for (split, clips, captions) in [("train", 49_838, 49_838), ("val", 495, 2475), ("test", 975, 4875)] {
-        let set = SetConfig::Audiocaps {
+        let set = DatasetConfig::Audiocaps {
             root: real.clone(),
             split: split.to_owned(),
             audio: None,
@@ -109,7 +109,7 @@ fn audiocaps_under_each_name() {
         };
         fs_err::write(root.join(name), b"").unwrap();
     }
-    let set = SetConfig::Audiocaps {
+    let set = DatasetConfig::Audiocaps {
         root: root.to_owned(),
         split: "val".into(),
         audio: None,
@@ -126,7 +126,7 @@ fn audiocaps_under_each_name() {
 #[test]
 fn soundbible_of_wavcaps() {
     let Some(real) = data("wavcaps") else { return };
-    let set = SetConfig::Wavcaps {
+    let set = DatasetConfig::Wavcaps {
         root: real.clone(),
         sources: Vec::new(),
         exclude: None,
@@ -149,7 +149,7 @@ fn soundbible_of_wavcaps() {
 #[test]
 fn real_recordings_as_a_table_and_through_the_cache() {
     let Some(real) = data("esc10") else { return };
-    let set = SetConfig::Table {
+    let set = DatasetConfig::Table {
         file: real.join("esc10.csv"),
         audio_folder: None,
         path_column: None,

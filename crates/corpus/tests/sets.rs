@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use hark_corpus::{
-    Check, Dataset, Error, Exclusion, LeftOutCounts, Reason, SetConfig, TextStats, WavcapsSource,
+    Check, Dataset, DatasetConfig, Error, Exclusion, Reason, SkippedCounts, TextStats, WavcapsSource,
 };
 use wav::{put, wav};
 
@@ -14,11 +14,11 @@ fn sound() -> Vec<u8> {
     wav(8_000, 800, 1)
 }
 
-fn load(set: &SetConfig, check: Check) -> Result<Dataset, Error> {
+fn load(set: &DatasetConfig, check: Check) -> Result<Dataset, Error> {
     set.load(check, 2, &hark_work::progress::no_progress)
 }
 
-fn here(set: &SetConfig) -> Dataset {
+fn here(set: &DatasetConfig) -> Dataset {
     load(set, Check::Presence).unwrap()
 }
 
@@ -48,31 +48,31 @@ fn left_out(data: &Dataset) -> Vec<(&str, &Reason, usize)> {
         .collect()
 }
 
-fn clotho(root: &Path, split: &str) -> SetConfig {
-    SetConfig::Clotho {
+fn clotho(root: &Path, split: &str) -> DatasetConfig {
+    DatasetConfig::Clotho {
         root: root.to_owned(),
         split: split.to_owned(),
     }
 }
 
-fn audiocaps(root: &Path, split: &str) -> SetConfig {
-    SetConfig::Audiocaps {
+fn audiocaps(root: &Path, split: &str) -> DatasetConfig {
+    DatasetConfig::Audiocaps {
         root: root.to_owned(),
         split: split.to_owned(),
         audio: None,
     }
 }
 
-fn wavcaps(root: &Path, exclude: Option<Exclusion>) -> SetConfig {
-    SetConfig::Wavcaps {
+fn wavcaps(root: &Path, exclude: Option<Exclusion>) -> DatasetConfig {
+    DatasetConfig::Wavcaps {
         root: root.to_owned(),
         sources: Vec::new(),
         exclude,
     }
 }
 
-fn table(file: &Path) -> SetConfig {
-    SetConfig::Table {
+fn table(file: &Path) -> DatasetConfig {
+    DatasetConfig::Table {
         file: file.to_owned(),
         audio_folder: None,
         path_column: None,
@@ -205,7 +205,7 @@ fn audiocaps_in_a_named_folder_and_without_numbers() {
         "youtube_id,start_time,caption\nabc,10,One\n",
     );
     put(&audio.join("val/abc.wav"), sound());
-    let set = |audio: &Path| SetConfig::Audiocaps {
+    let set = |audio: &Path| DatasetConfig::Audiocaps {
         root: root.clone(),
         split: "val".into(),
         audio: Some(audio.to_owned()),
@@ -289,16 +289,16 @@ fn wavcaps_and_its_fixed_exclusions() {
             ("SoundBible/592228", "N"),
         ]
     );
-    let counts = LeftOutCounts {
+    let counts = SkippedCounts {
         excluded: 7,
-        ..LeftOutCounts::default()
+        ..SkippedCounts::default()
     };
     assert_eq!(data.left_out_counts(), counts);
     let report = wavcaps(root, None).completeness().unwrap();
     assert!(report.is_complete() && report.advice.is_empty());
     assert_eq!((report.expected, report.excluded, report.extra), (7, 7, 7));
 
-    let one = SetConfig::Wavcaps {
+    let one = DatasetConfig::Wavcaps {
         root: root.to_owned(),
         sources: vec![WavcapsSource::SoundBible],
         exclude: None,
@@ -358,7 +358,7 @@ fn wavcaps_of_which_sources_are_not_there() {
         advice[0].starts_with("no captions of AudioSet_SL: "),
         "{advice:?}"
     );
-    let named = SetConfig::Wavcaps {
+    let named = DatasetConfig::Wavcaps {
         root: root.to_owned(),
         sources: vec![WavcapsSource::Bbc],
         exclude: None,
@@ -419,7 +419,7 @@ fn tables_with_named_columns_and_folder_and_captions_in_several_columns() {
     put(&root.join("sounds/a.wav"), sound());
     put(&root.join("sounds/unnamed.wav"), sound());
     put(&absolute, sound());
-    let set = SetConfig::Table {
+    let set = DatasetConfig::Table {
         file: root.join("t/list.csv"),
         audio_folder: Some(root.join("sounds")),
         path_column: Some("wo".into()),
@@ -455,7 +455,7 @@ fn folders_of_recordings_with_texts_beside_them() {
     put(&root.join("blank.txt"), "\n \n");
     put(&root.join("blank.wav"), sound());
     put(&root.join("alone.txt"), "No sound\nat all\n");
-    let set = SetConfig::Folder {
+    let set = DatasetConfig::Folder {
         root: root.to_owned(),
     };
     let data = here(&set);
@@ -486,7 +486,7 @@ fn broken_recordings_are_named_as_thoroughly_as_asked() {
     put(&root.join("c.wav"), &sound()[..900]);
     fs_err::create_dir(root.join("d.wav")).unwrap();
     put(&root.join("e.wav"), wav(8_000, 0, 1));
-    let set = SetConfig::Folder {
+    let set = DatasetConfig::Folder {
         root: root.to_owned(),
     };
     for (check, left, broken) in [
@@ -529,7 +529,7 @@ fn merged_sets_have_ids_of_their_own() {
     }
     put(&root.join("mine/a.txt"), "mine");
     put(&root.join("mine/a.wav"), sound());
-    let mine = SetConfig::Folder {
+    let mine = DatasetConfig::Folder {
         root: root.join("mine"),
     };
     let sets = [
@@ -618,9 +618,9 @@ fn sets_without_anything_left_say_where_they_looked() {
     assert!(matches!(error, Error::NoCaptions { .. }), "{error}");
     let empty = root.join("empty");
     fs_err::create_dir(&empty).unwrap();
-    let error = load(&SetConfig::Folder { root: empty.clone() }, Check::Presence).unwrap_err();
+    let error = load(&DatasetConfig::Folder { root: empty.clone() }, Check::Presence).unwrap_err();
     assert!(matches!(error, Error::NoCaptions { .. }), "{error}");
-    let report = SetConfig::Folder { root: empty }.completeness().unwrap();
+    let report = DatasetConfig::Folder { root: empty }.completeness().unwrap();
     assert!(!report.is_complete() && report.advice.len() == 1);
 }
 
@@ -633,7 +633,7 @@ fn folders_and_caption_files_that_are_not_there_or_of_another_kind() {
         clotho(&none, "development"),
         audiocaps(&none, "train"),
         wavcaps(&none, None),
-        SetConfig::Folder { root: none.clone() },
+        DatasetConfig::Folder { root: none.clone() },
     ] {
         let error = load(&set, Check::Presence).unwrap_err();
         assert!(matches!(error, Error::NoSetFolder { .. }), "{error}");
@@ -673,7 +673,7 @@ fn folders_and_caption_files_that_are_not_there_or_of_another_kind() {
     assert!(matches!(error, Error::Open(_)), "{error}");
     put(&root.join("latin.txt"), b"caf\xe9\n");
     let error = load(
-        &SetConfig::Folder {
+        &DatasetConfig::Folder {
             root: root.to_owned(),
         },
         Check::Presence,
@@ -692,7 +692,7 @@ fn numbers_of_text_and_audio() {
     put(&root.join("a.wav"), wav(8_000, 16_000, 1));
     put(&root.join("b.wav"), wav(16_000, 16_000, 1));
     put(&root.join("c.wav"), "nothing");
-    let data = here(&SetConfig::Folder {
+    let data = here(&DatasetConfig::Folder {
         root: root.to_owned(),
     });
     let TextStats {
@@ -747,26 +747,26 @@ fn configurations_are_written_as_documented() {
             table(Path::new("t.csv")),
         ),
     ] {
-        let set: SetConfig = serde_json::from_str(text).unwrap();
+        let set: DatasetConfig = serde_json::from_str(text).unwrap();
         assert_eq!(set, expected);
         let again = serde_json::to_string(&set).unwrap();
         assert_eq!(
-            serde_json::from_str::<SetConfig>(&again).unwrap(),
+            serde_json::from_str::<DatasetConfig>(&again).unwrap(),
             expected,
             "{again}"
         );
     }
-    let sources: SetConfig =
+    let sources: DatasetConfig =
         serde_json::from_str(r#"{"kind": "wavcaps", "root": "w", "sources": ["AudioSet_SL", "FreeSound"]}"#)
             .unwrap();
-    assert!(matches!(sources, SetConfig::Wavcaps { sources, .. }
+    assert!(matches!(sources, DatasetConfig::Wavcaps { sources, .. }
         if sources == [WavcapsSource::AudioSet, WavcapsSource::FreeSound]));
     for text in [
         r#"{"kind": "clotho", "root": "c"}"#,
         r#"{"kind": "clotho", "root": "c", "split": "x", "splitt": "y"}"#,
         r#"{"kind": "other", "root": "c"}"#,
     ] {
-        assert!(serde_json::from_str::<SetConfig>(text).is_err(), "{text}");
+        assert!(serde_json::from_str::<DatasetConfig>(text).is_err(), "{text}");
     }
 }
 
@@ -786,7 +786,7 @@ fn a_recording_that_may_not_be_read_is_broken() {
         return;
     }
     let data = load(
-        &SetConfig::Folder {
+        &DatasetConfig::Folder {
             root: root.to_owned(),
         },
         Check::Opens,

@@ -203,7 +203,7 @@ fn folder(
     let text = build(&file)?;
     let left: Vec<String> = file.untaken().map(ToOwned::to_owned).collect();
     file.finish(&unused)?;
-    let [vocabulary, _] = text.tower.reach();
+    let [vocabulary, _] = text.tower.max_input();
     let text_card = TextCard {
         side,
         max_tokens: options.max_tokens.unwrap_or(max_tokens).min(max_tokens),
@@ -251,13 +251,13 @@ fn file(
         clip: options.clip.unwrap_or(layout.clip),
     });
     let text = parts.text.map(|(_, config, projection)| {
-        let reach = config.network().max_tokens();
+        let max_input = config.network().max_tokens();
         TextCard {
             max_tokens: options
                 .max_tokens
                 .or(layout.max_tokens)
-                .unwrap_or(reach)
-                .min(reach),
+                .unwrap_or(max_input)
+                .min(max_input),
             side: SideConfig {
                 network: TextConfig::Roberta(config),
                 projection,
@@ -269,7 +269,10 @@ fn file(
     let tokenizer = match (&text, tokenizer) {
         (None, _) => None,
         (Some(card), Some(folder)) => {
-            let [vocabulary, _] = network.text.as_ref().map_or([0; 2], |side| side.tower.reach());
+            let [vocabulary, _] = network
+                .text
+                .as_ref()
+                .map_or([0; 2], |side| side.tower.max_input());
             Some(tokenize::read_folder(folder, card.max_tokens, vocabulary)?)
         }
         (Some(_), None) => {
@@ -433,8 +436,12 @@ fn segment_seconds(config: &AudioConfig) -> f64 {
         return 10.0;
     };
     let mel = MelConfig::default();
-    let reach = (config.max_frames() * mel.hop) as f64 / f64::from(mel.rate);
-    if reach < 1.0 { reach } else { reach.floor() }
+    let max_input = (config.max_frames() * mel.hop) as f64 / f64::from(mel.rate);
+    if max_input < 1.0 {
+        max_input
+    } else {
+        max_input.floor()
+    }
 }
 
 /// A size of a tensor, for a configuration that is then checked as a whole.

@@ -148,7 +148,7 @@ impl TextEncoder {
                 what: "text",
             });
         };
-        let [vocabulary, tokens] = side.tower.reach();
+        let [vocabulary, tokens] = side.tower.max_input();
         if card.max_tokens > tokens {
             return Err(Error::Config {
                 path: folder.join(CARD),
@@ -244,7 +244,7 @@ pub struct WindowVector {
 
 /// What [`AudioEncoder::embed_files`] tells while it works.
 #[derive(Debug)]
-pub enum Told {
+pub enum EmbedEvent {
     /// A segment of some recording has gone through the network.
     Segment {
         /// Its length.
@@ -296,7 +296,7 @@ impl AudioEncoder {
             mel,
             threads: threads.max(1),
         };
-        let [mels, frames] = encoder.side.tower.reach();
+        let [mels, frames] = encoder.side.tower.max_input();
         let got = [
             encoder.card.front_end.mels,
             encoder.mel.frames(encoder.segment_samples()),
@@ -379,7 +379,7 @@ impl AudioEncoder {
     pub fn embed_files(
         &self,
         paths: &[PathBuf],
-        deliver: &mut dyn FnMut(Told) -> std::ops::ControlFlow<()>,
+        deliver: &mut dyn FnMut(EmbedEvent) -> std::ops::ControlFlow<()>,
     ) -> Result<(), Error> {
         let segments = Segments::new(paths, self.rate(), self.segment_samples(), self.card.clip);
         self.embed_segments(segments, deliver)
@@ -394,7 +394,7 @@ impl AudioEncoder {
         &self,
         paths: &[PathBuf],
         hop_seconds: f64,
-        deliver: &mut dyn FnMut(Told) -> std::ops::ControlFlow<()>,
+        deliver: &mut dyn FnMut(EmbedEvent) -> std::ops::ControlFlow<()>,
     ) -> Result<(), Error> {
         let hop = (hop_seconds * f64::from(self.rate())).round() as usize;
         let size = self.segment_samples();
@@ -405,7 +405,7 @@ impl AudioEncoder {
     fn embed_segments(
         &self,
         segments: Segments<'_>,
-        deliver: &mut dyn FnMut(Told) -> std::ops::ControlFlow<()>,
+        deliver: &mut dyn FnMut(EmbedEvent) -> std::ops::ControlFlow<()>,
     ) -> Result<(), Error> {
         crate::recordings::embed(
             segments,

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use hark_audio::Stream;
 
 use crate::card::Clip;
-use crate::model::{ClipVector, Told, WindowVector};
+use crate::model::{ClipVector, EmbedEvent, WindowVector};
 use hark_work::workers;
 
 use crate::Error;
@@ -352,7 +352,7 @@ pub(crate) fn embed(
     threads: usize,
     features: &(dyn Fn(Vec<f32>) -> Result<Vec<f32>, Error> + Sync),
     project: &dyn Fn(Vec<f32>) -> Option<Vec<f32>>,
-    deliver: &mut dyn FnMut(Told) -> ControlFlow<()>,
+    deliver: &mut dyn FnMut(EmbedEvent) -> ControlFlow<()>,
 ) -> Result<(), Error> {
     let paths = segments.paths;
     let rate = f64::from(segments.rate);
@@ -383,7 +383,7 @@ pub(crate) fn embed(
                 ControlFlow::Break(()) => Err(Error::Cancelled),
             };
             if let Done::Features { place, .. } = done {
-                tell(Told::Segment {
+                tell(EmbedEvent::Segment {
                     seconds: place.samples as f64 / rate,
                 })?;
             }
@@ -392,7 +392,7 @@ pub(crate) fn embed(
                     if result.is_err() {
                         lock(&segments).give_up(file);
                     }
-                    tell(Told::Recording { file, result })
+                    tell(EmbedEvent::Recording { file, result })
                 }
                 None => Ok(()),
             }

@@ -9,7 +9,7 @@ use hark_encode::card::{AudioCard, Card, Clip};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{DualEncoder, SideConfig};
 use hark_encode::import::{Imported, Options, import};
-use hark_encode::model::{self, AudioEncoder, ClipVector, TextEncoder, Told};
+use hark_encode::model::{self, AudioEncoder, ClipVector, EmbedEvent, TextEncoder};
 use hark_encode::tokenize::{self, Tokenizer};
 use hark_encode::towers::AudioConfig;
 use hark_encode::towers::passt::PasstConfig;
@@ -81,7 +81,7 @@ fn embed_files(encoder: &AudioEncoder, paths: &[PathBuf]) -> Vec<Result<ClipVect
     let mut results = BTreeMap::new();
     encoder
         .embed_files(paths, &mut |told| {
-            let Told::Recording { file: nth, result } = told else {
+            let EmbedEvent::Recording { file: nth, result } = told else {
                 return ControlFlow::Continue(());
             };
             let twice = results.insert(nth, result.map_err(|e| e.to_string()));
@@ -219,7 +219,7 @@ fn embedding_stops_in_the_midst_of_a_recording() {
         .with_clip(Some(Clip::True));
     let mut segments = 0;
     let outcome = encoder.embed_files(&[path], &mut |told| {
-        assert!(matches!(told, Told::Segment { .. }), "{told:?}");
+        assert!(matches!(told, EmbedEvent::Segment { .. }), "{told:?}");
         segments += 1;
         if segments == 3 {
             ControlFlow::Break(())
@@ -273,7 +273,7 @@ fn windows_are_recordings_of_their_own() {
             std::slice::from_ref(&path),
             encoder.segment_seconds() / 2.0,
             &mut |told| {
-                if let Told::Recording { result, .. } = told {
+                if let EmbedEvent::Recording { result, .. } = told {
                     found = Some(result.unwrap());
                 }
                 ControlFlow::Continue(())

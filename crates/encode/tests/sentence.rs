@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use hark_encode::Error;
-use hark_encode::sentence::{CaptionEncoder, SentenceEncoder, SentenceFolder, SentenceModel};
+use hark_encode::sentence::{CachedSentenceEncoder, SentenceEncoder, SentenceFolder, SentenceModel};
 use serde::Deserialize;
 
 /// The reference and we both compute in 32 bits, in different order. The script measures how far the reference's own
@@ -147,7 +147,7 @@ fn breaking_off_is_an_error_and_keeps_what_was_done() {
     let texts: Vec<String> = (0..2000).map(|nth| format!("dog number {nth}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let open = || {
-        CaptionEncoder::open(
+        CachedSentenceEncoder::open(
             SentenceModel::open(&golden("bert-tiny")).unwrap(),
             Some(cache.path()),
             2,
@@ -177,7 +177,7 @@ fn a_second_run_computes_nothing() {
     let cache = tempfile::tempdir().unwrap();
     let texts = ["rain", "wind", "rain", "a dog barks", " wind "];
     let open = || {
-        CaptionEncoder::open(
+        CachedSentenceEncoder::open(
             SentenceModel::open(&golden("mpnet-tiny")).unwrap(),
             Some(cache.path()),
             1,

@@ -60,7 +60,7 @@ pub fn check_place(path: &Path) -> Result<()> {
 }
 
 /// Text from files, with no control characters that would steer a terminal.
-pub fn plain(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     let shown = |letter: char| {
         if letter.is_control() {
             char::REPLACEMENT_CHARACTER
@@ -72,7 +72,7 @@ pub fn plain(text: &str) -> String {
 }
 
 /// A thousand and more with separators: 49,838.
-pub fn count(number: impl TryInto<u64>) -> String {
+pub fn group_digits(number: impl TryInto<u64>) -> String {
     let digits = number
         .try_into()
         .map_or_else(|_| "?".to_owned(), |number: u64| number.to_string());
@@ -92,15 +92,15 @@ mod tests {
 
     #[test]
     fn thousands_are_separated() {
-        assert_eq!(count(7_usize), "7");
-        assert_eq!(count(999_usize), "999");
-        assert_eq!(count(49_838_usize), "49,838");
-        assert_eq!(count(1_000_000_usize), "1,000,000");
+        assert_eq!(group_digits(7_usize), "7");
+        assert_eq!(group_digits(999_usize), "999");
+        assert_eq!(group_digits(49_838_usize), "49,838");
+        assert_eq!(group_digits(1_000_000_usize), "1,000,000");
     }
 
     #[test]
     fn text_of_files_steers_no_terminal() {
-        assert_eq!(plain("caf\u{e9}\u{1b}[31m\n"), "caf\u{e9}\u{fffd}[31m\u{fffd}");
+        assert_eq!(sanitize("caf\u{e9}\u{1b}[31m\n"), "caf\u{e9}\u{fffd}[31m\u{fffd}");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub fn bytes(what: &str) -> ProgressBar {
 }
 
 /// A turning wheel, for work of unknown length.
-pub fn wheel(what: &str) -> ProgressBar {
+pub fn spinner(what: &str) -> ProgressBar {
     let bar = bar("{spinner} {prefix} {msg}", what);
     bar.enable_steady_tick(Duration::from_millis(120));
     bar

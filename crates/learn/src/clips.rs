@@ -206,7 +206,7 @@ pub(crate) mod tests {
     use super::*;
     use hark_audio::MelConfig;
     use hark_encode::dual::{DualEncoder, SideConfig};
-    use hark_encode::model::{AudioEncoder, Told};
+    use hark_encode::model::{AudioEncoder, EmbedEvent};
     use hark_encode::towers::AudioConfig;
     use hark_encode::towers::cnn::CnnConfig;
     use hark_encode::weights::Seeded;
@@ -291,8 +291,8 @@ pub(crate) mod tests {
     /// How many segments the encoder takes of a recording.
     fn segments_embedded(path: &Path, clip: Clip) -> usize {
         let mut count = 0;
-        let deliver = &mut |told: Told| {
-            if let Told::Recording { result, .. } = told {
+        let deliver = &mut |told: EmbedEvent| {
+            if let EmbedEvent::Recording { result, .. } = told {
                 count = result.unwrap().segments;
             }
             ControlFlow::Continue(())

@@ -1,7 +1,7 @@
 //! How well a network retrieves: the vectors of a split, and both directions' metrics.
 
 use hark_corpus::Dataset;
-use hark_metrics::{self as metrics, Keyed, Options, Relevant, Report, Ties};
+use hark_metrics::{self as metrics, Options, Relevant, Report, Ties, WithIds};
 use hark_nearest::Vectors;
 
 use crate::Error;
@@ -49,8 +49,8 @@ pub fn retrieval_with(data: &Dataset, embedded: &Embedded, options: Options) -> 
         }
     };
     let (clips, captions) = (
-        Keyed::new(clips, &clip_keys)?,
-        Keyed::new(captions, &caption_keys)?,
+        WithIds::new(clips, &clip_keys)?,
+        WithIds::new(captions, &caption_keys)?,
     );
     let relevant = Relevant::new(data.pairs.iter().map(|pair| [pair.clip as u32]), data.clips.len())?;
     let watch = &hark_work::progress::no_progress;
@@ -72,12 +72,12 @@ pub fn caption_ids(data: &Dataset) -> Vec<String> {
 
 /// A key for each caption, of its name.
 pub fn caption_keys(data: &Dataset) -> Vec<u64> {
-    caption_ids(data).iter().map(|id| metrics::id_key(id)).collect()
+    caption_ids(data).iter().map(|id| metrics::tie_key(id)).collect()
 }
 
 /// A key for each clip, of its name.
 pub fn clip_keys(data: &Dataset) -> Vec<u64> {
-    data.clips.iter().map(|clip| metrics::id_key(&clip.id)).collect()
+    data.clips.iter().map(|clip| metrics::tie_key(&clip.id)).collect()
 }
 
 #[cfg(test)]

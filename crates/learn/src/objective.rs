@@ -32,7 +32,7 @@ use crate::Error;
 /// The objectives by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Name {
+pub enum ObjectiveKind {
     /// Binary targets, both directions.
     Infonce,
     /// Binary targets, each caption a list over clips.
@@ -49,7 +49,7 @@ pub enum Name {
     Smooth,
 }
 
-impl Name {
+impl ObjectiveKind {
     /// All of them, in the order of reports.
     pub const ALL: [Self; 7] = [
         Self::Infonce,
@@ -62,7 +62,7 @@ impl Name {
     ];
 }
 
-impl Name {
+impl ObjectiveKind {
     /// As tables have it.
     pub fn title(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl Name {
     }
 }
 
-impl std::str::FromStr for Name {
+impl std::str::FromStr for ObjectiveKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -94,7 +94,7 @@ impl std::str::FromStr for Name {
     }
 }
 
-impl std::fmt::Display for Name {
+impl std::fmt::Display for ObjectiveKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Infonce => "infonce",

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use hark_audio::MelConfig;
 use hark_audio::augment::Masking;
-use hark_corpus::{Check, SetConfig};
+use hark_corpus::{Check, DatasetConfig};
 use hark_encode::card::Clip;
 use hark_encode::tokenize::Kind;
 use hark_encode::towers::{AudioConfig, TextConfig};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::network::is_part;
-use crate::objective::{Direction, Name, Objective, Target};
+use crate::objective::{Direction, Objective, ObjectiveKind, Target};
 use crate::optimizer::AdamWConfig;
 use crate::schedule::Schedule;
 
@@ -64,7 +64,7 @@ fn one() -> u64 {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Study {
     /// The objectives, in the order of tables.
-    pub methods: Vec<Name>,
+    pub methods: Vec<ObjectiveKind>,
     /// Trainings of each, with the seeds 1, 2 and so on.
     pub seeds: u64,
     /// Soundscapes of so many seeds: 1, 2 and so on. Real data sets are one corpus.
@@ -76,10 +76,10 @@ impl Default for Study {
     fn default() -> Self {
         Self {
             methods: vec![
-                Name::Infonce,
-                Name::ListnetAudio,
-                Name::ListnetText,
-                Name::ListnetBoth,
+                ObjectiveKind::Infonce,
+                ObjectiveKind::ListnetAudio,
+                ObjectiveKind::ListnetText,
+                ObjectiveKind::ListnetBoth,
             ],
             seeds: 5,
             corpora: 1,
@@ -92,11 +92,11 @@ impl Default for Study {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Data {
     /// Learned from; several are merged.
-    pub train: Vec<SetConfig>,
+    pub train: Vec<DatasetConfig>,
     /// Tells which epoch is the best.
-    pub validation: Vec<SetConfig>,
+    pub validation: Vec<DatasetConfig>,
     /// Judged by at the end.
-    pub test: Vec<SetConfig>,
+    pub test: Vec<DatasetConfig>,
     /// How closely training recordings are looked at before the training; those of the other splits are decoded.
     pub check: Check,
     /// Whether a missing or broken recording ends the training instead of being left out.
@@ -196,7 +196,7 @@ fn thirty_two() -> usize {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ObjectiveRecipe {
     /// Which objective.
-    pub name: Name,
+    pub name: ObjectiveKind,
     /// Temperature of the softmax over scores.
     pub tau: f32,
     /// Temperature of the softmax over relevances.
@@ -218,7 +218,7 @@ pub struct ObjectiveRecipe {
 impl Default for ObjectiveRecipe {
     fn default() -> Self {
         Self {
-            name: Name::ListnetAudio,
+            name: ObjectiveKind::ListnetAudio,
             tau: 0.05,
             omega: 0.05,
             function: "logistic".into(),
@@ -421,7 +421,7 @@ impl Recipe {
     #[must_use]
     pub fn with_soundscapes_at(mut self, folder: &Path) -> Self {
         let split = |split: &str| {
-            vec![SetConfig::Clotho {
+            vec![DatasetConfig::Clotho {
                 root: folder.to_owned(),
                 split: split.to_owned(),
             }]
@@ -465,7 +465,7 @@ impl Study {
         if self.methods.is_empty() {
             return wrong("study.methods", "an empty list", "at least one objective");
         }
-        let repeated = |(nth, name): (usize, &Name)| self.methods[..nth].contains(name);
+        let repeated = |(nth, name): (usize, &ObjectiveKind)| self.methods[..nth].contains(name);
         if let Some((_, name)) = self.methods.iter().enumerate().find(|&each| repeated(each)) {
             return wrong("study.methods", format!("{name} twice"), "each objective once");
         }
@@ -543,14 +543,14 @@ impl ObjectiveRecipe {
                 "0: only ListNet mixes targets",
             );
         }
-        if self.direction.is_some() && self.name != Name::Smooth {
+        if self.direction.is_some() && self.name != ObjectiveKind::Smooth {
             return wrong(
                 "objective.direction",
                 "set",
                 "absent: the names of all objectives but smooth say it",
             );
         }
-        if let Some(mass) = self.mass.filter(|_| self.name != Name::Smooth) {
+        if let Some(mass) = self.mass.filter(|_| self.name != ObjectiveKind::Smooth) {
             return wrong("objective.mass", mass, "absent: only smooth spreads a mass");
         }
         if let Some(mass) = self.mass.filter(|mass| !(0.0..=1.0).contains(mass)) {
@@ -567,7 +567,7 @@ impl ObjectiveRecipe {
         {
             self.function.clone_from(&began.function);
         }
-        if self.name == Name::Smooth && self.mass.is_none() {
+        if self.name == ObjectiveKind::Smooth && self.mass.is_none() {
             self.mass = began.mass;
         }
     }
@@ -575,9 +575,9 @@ impl ObjectiveRecipe {
     /// Whether the sentence encoder is asked for anything: by graded targets, or by `smooth` for its mass.
     pub fn needs_teacher(&self) -> bool {
         match self.name {
-            Name::Infonce | Name::InfonceAudio | Name::InfonceText => false,
-            Name::ListnetAudio | Name::ListnetText | Name::ListnetBoth => true,
-            Name::Smooth => self.mass.is_none(),
+            ObjectiveKind::Infonce | ObjectiveKind::InfonceAudio | ObjectiveKind::InfonceText => false,
+            ObjectiveKind::ListnetAudio | ObjectiveKind::ListnetText | ObjectiveKind::ListnetBoth => true,
+            ObjectiveKind::Smooth => self.mass.is_none(),
         }
     }
 
@@ -597,13 +597,13 @@ impl ObjectiveRecipe {
             binary_weight: self.binary_weight,
         };
         let (target, direction) = match self.name {
-            Name::Infonce => (Target::Binary, Direction::Both),
-            Name::InfonceAudio => (Target::Binary, Direction::Audio),
-            Name::InfonceText => (Target::Binary, Direction::Text),
-            Name::ListnetAudio => (graded, Direction::Audio),
-            Name::ListnetText => (graded, Direction::Text),
-            Name::ListnetBoth => (graded, Direction::Both),
-            Name::Smooth => (
+            ObjectiveKind::Infonce => (Target::Binary, Direction::Both),
+            ObjectiveKind::InfonceAudio => (Target::Binary, Direction::Audio),
+            ObjectiveKind::InfonceText => (Target::Binary, Direction::Text),
+            ObjectiveKind::ListnetAudio => (graded, Direction::Audio),
+            ObjectiveKind::ListnetText => (graded, Direction::Text),
+            ObjectiveKind::ListnetBoth => (graded, Direction::Both),
+            ObjectiveKind::Smooth => (
                 Target::Smooth { mass },
                 self.direction.unwrap_or(Direction::Audio),
             ),
@@ -709,7 +709,7 @@ batch = 8
         let recipe = parse(SMALL, &[]).unwrap();
         assert_eq!((recipe.training.batch, recipe.training.epochs), (8, 25));
         assert_eq!(recipe.training.schedule, Schedule::default());
-        assert_eq!(recipe.objective.name, Name::ListnetAudio);
+        assert_eq!(recipe.objective.name, ObjectiveKind::ListnetAudio);
         assert!((recipe.objective.omega - 0.05).abs() < f32::EPSILON);
     }
 

@@ -1,13 +1,13 @@
 //! What came out of a training, for people: `report.md`.
 
-use hark_metrics::{Means, Report};
+use hark_metrics::{MeanMetrics, Report};
 
 use crate::recipe::Recipe;
 use crate::run::Best;
-use crate::trainer::Judged;
+use crate::trainer::SplitResult;
 
 /// The report of one run.
-pub fn markdown(recipe: &Recipe, best: &Best, test: Option<&Judged>) -> String {
+pub fn markdown(recipe: &Recipe, best: &Best, test: Option<&SplitResult>) -> String {
     let mut text = format!(
         "# {}\n\nObjective `{}`, seed {}. Best epoch: {} of {} (validation loss {:.4}, mAP@10 text to audio {:.4}).\n",
         recipe.name,
@@ -52,7 +52,7 @@ fn table(rows: &[(&str, &Report)]) -> String {
 }
 
 /// Means as JSON.
-pub fn json(means: &Means) -> serde_json::Value {
+pub fn json(means: &MeanMetrics) -> serde_json::Value {
     serde_json::json!({
         "map_10": means.average_precision,
         "recall_1": means.recall[0], "recall_5": means.recall[1], "recall_10": means.recall[2],

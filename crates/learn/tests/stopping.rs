@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hark_learn::Error;
 use hark_learn::recipe::Recipe;
-use hark_learn::trainer::{Setup, Told, train};
+use hark_learn::trainer::{TrainEvent, TrainOptions, train};
 use hark_soundscape as soundscape;
 
 fn recipe(sounds: &Path) -> Recipe {
@@ -26,14 +26,14 @@ fn recipe(sounds: &Path) -> Recipe {
 fn run(
     recipe: &Recipe,
     folder: &Path,
-    stop: &mut (dyn FnMut(&Told<'_>) -> bool + Send),
+    stop: &mut (dyn FnMut(&TrainEvent<'_>) -> bool + Send),
 ) -> Result<(), Error> {
     // Any unit vectors do for a teacher: here by the number of letters.
     let mut embed = |captions: &[&str]| {
         let angles = captions.iter().map(|caption| caption.len() as f32 * 0.1);
         Ok(angles.flat_map(|angle| [angle.cos(), angle.sin()]).collect())
     };
-    let setup = Setup {
+    let setup = TrainOptions {
         recipe: recipe.clone(),
         run: folder,
         resume: folder.join("recipe.toml").exists(),
@@ -44,7 +44,7 @@ fn run(
         written_by: "a test",
     };
     let stop = std::sync::Mutex::new(stop);
-    let on_event = &|told: Told<'_>| {
+    let on_event = &|told: TrainEvent<'_>| {
         if stop.lock().unwrap()(&told) {
             ControlFlow::Break(())
         } else {
@@ -71,12 +71,12 @@ fn stopped_after_every_step_it_is_the_same_training() {
     let mut broken_off = false;
     for _ in 0..100 {
         let result = run(&recipe, &stopped, &mut |told| match told {
-            Told::Step(_) => {
+            TrainEvent::Step(_) => {
                 steps += 1;
                 broken_off = false;
                 true
             }
-            Told::Validating { .. } if !broken_off => {
+            TrainEvent::Validating { .. } if !broken_off => {
                 validations += 1;
                 broken_off = true;
                 true

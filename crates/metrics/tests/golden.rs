@@ -7,7 +7,7 @@ use hark_metrics::significance::{
     clustered_t_test, holm, mean_and_deviation, paired_t_test, permutation_test,
 };
 use hark_metrics::trec::{self, Qrels, Run, write_qrels, write_run};
-use hark_metrics::{self as metrics, Keyed, Options, PerQuery, Relevant, Ties, id_key};
+use hark_metrics::{self as metrics, Options, QueryMetrics, Relevant, Ties, WithIds, tie_key};
 use hark_nearest::Vectors;
 use hark_work::progress::no_progress;
 use serde::Deserialize;
@@ -65,17 +65,17 @@ impl Ranking {
     }
 
     /// Scores as vectors: each item is an axis, so that the inner product with an item is the query's score.
-    fn evaluate(&self, cut: usize) -> (Vec<PerQuery>, Vec<f64>) {
+    fn evaluate(&self, cut: usize) -> (Vec<QueryMetrics>, Vec<f64>) {
         let n = self.items();
         let mut axes = vec![0.0; n * n];
         axes.iter_mut().step_by(n + 1).for_each(|axis| *axis = 1.0);
         let scores = self.scores.concat();
-        let item_keys: Vec<_> = (0..n).map(|item| id_key(&format!("d{item}"))).collect();
+        let item_keys: Vec<_> = (0..n).map(|item| tie_key(&format!("d{item}"))).collect();
         let query_keys: Vec<_> = (0..self.scores.len())
-            .map(|query| id_key(&format!("q{query}")))
+            .map(|query| tie_key(&format!("q{query}")))
             .collect();
-        let items = Keyed::new(Vectors::new(&axes, n).unwrap(), &item_keys).unwrap();
-        let queries = Keyed::new(Vectors::new(&scores, n).unwrap(), &query_keys).unwrap();
+        let items = WithIds::new(Vectors::new(&axes, n).unwrap(), &item_keys).unwrap();
+        let queries = WithIds::new(Vectors::new(&scores, n).unwrap(), &query_keys).unwrap();
         let with_gain = self.gains.iter().map(|row| {
             (0..)
                 .zip(row)
@@ -228,7 +228,7 @@ struct Tied {
 }
 
 /// Of each query in the order of the file's measures, from the metrics with the cuts 10 and 16.
-fn numbers(ten: &PerQuery, sixteen: &PerQuery, ndcg_10: f64, ndcg_16: f64) -> Vec<f64> {
+fn numbers(ten: &QueryMetrics, sixteen: &QueryMetrics, ndcg_10: f64, ndcg_16: f64) -> Vec<f64> {
     let mut numbers = vec![ten.average_precision, sixteen.average_precision];
     numbers.extend(ten.recall);
     numbers.extend(ten.hit.map(|hit| f64::from(u8::from(hit))));
@@ -251,12 +251,12 @@ impl Tied {
         let mut axes = vec![0.0; n * n];
         axes.iter_mut().step_by(n + 1).for_each(|axis| *axis = 1.0);
         let scores = self.scores.concat();
-        let item_keys: Vec<_> = (0..n).map(|item| id_key(&Self::item_id(item))).collect();
+        let item_keys: Vec<_> = (0..n).map(|item| tie_key(&Self::item_id(item))).collect();
         let query_keys: Vec<_> = (0..self.scores.len())
-            .map(|query| id_key(&Self::query_id(query)))
+            .map(|query| tie_key(&Self::query_id(query)))
             .collect();
-        let items = Keyed::new(Vectors::new(&axes, n).unwrap(), &item_keys).unwrap();
-        let queries = Keyed::new(Vectors::new(&scores, n).unwrap(), &query_keys).unwrap();
+        let items = WithIds::new(Vectors::new(&axes, n).unwrap(), &item_keys).unwrap();
+        let queries = WithIds::new(Vectors::new(&scores, n).unwrap(), &query_keys).unwrap();
         let with_gain = |query: usize| (0..).zip(&self.gains[query]).filter(|&(_, &gain)| gain > 0);
         let relevant = Relevant::new(
             (0..self.gains.len()).map(|query| with_gain(query).map(|(item, _)| item)),

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use half::f16;
-use hark_nearest::approximate::{Index, Numbers, Options};
+use hark_nearest::approximate::{Index, Options, Quantization};
 use hark_nearest::{Vectors, scan};
 use serde_json::{Value, json};
 
@@ -177,14 +177,14 @@ fn index(arguments: &Arguments) -> Outcome<Value> {
     let dim: usize = arguments.number("dim")?;
     let (threads, repeat): (usize, usize) = (arguments.number("threads")?, arguments.number("repeat")?);
     let numbers = match arguments.text("numbers")? {
-        "i8" => Numbers::I8,
-        "f16" => Numbers::F16,
+        "i8" => Quantization::I8,
+        "f16" => Quantization::F16,
         other => return Err(format!("--numbers {other}: i8 or f16").into()),
     };
     let options = Options {
         numbers,
         links: arguments.number("links")?,
-        effort_adding: arguments.number("effort-adding")?,
+        ef_construction: arguments.number("effort-adding")?,
         ..Options::default()
     };
     let queries = floats(&folder.join("queries.f32"))?;

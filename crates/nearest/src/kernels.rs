@@ -36,7 +36,7 @@ const BYTES: usize = 32;
 /// The bytes at the end of an 8-bit vector: the number that its numbers are multiplied by.
 const FACTOR: usize = 4;
 /// The longest vector of [`pack_i8`]: its inner product with another, at most 127 * 127 * dim, is below 2^31.
-pub(crate) const LONGEST_I8: usize = 1 << 17;
+pub(crate) const MAX_I8_DIM: usize = 1 << 17;
 
 /// Writes all inner products of the rows of `left` with the rows of `right` into the start of `out`.
 ///

@@ -33,7 +33,7 @@ use crate::similarity::UNIT_TOLERANCE;
 ///
 /// [`Error::Rank`] for vectors that are not unit vectors, a wrong number of clips, a threshold that is not
 /// finite, and when `progress` cancels.
-pub fn same_meaning(
+pub fn similar_pairs(
     captions: Vectors<'_>,
     clips: &[u32],
     threshold: f32,
@@ -55,7 +55,7 @@ pub fn same_meaning(
 
 /// For every caption, how many captions of other clips say the same, at several thresholds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Census {
+pub struct FalseNegatives {
     counts: Counts,
 }
 
@@ -85,8 +85,8 @@ pub struct Expected {
 ///
 /// // Three captions of three clips; the first two say the same.
 /// let captions = Vectors::new(&[1.0, 0.0, 1.0, 0.0, 0.0, 1.0], 2)?;
-/// let census = neighbours::census(captions, &[0, 1, 2], &[0.9], None, &hark_work::progress::no_progress)?;
-/// let expected = census.expected(0, 2)?;
+/// let false_negatives = neighbours::false_negatives(captions, &[0, 1, 2], &[0.9], None, &hark_work::progress::no_progress)?;
+/// let expected = false_negatives.expected(0, 2)?;
 /// // One of the three possible batches holds the pair, once in each direction.
 /// assert!((expected.pairs_per_batch - 2.0 / 3.0).abs() < 1e-12);
 /// assert!((expected.share_of_captions - 1.0 / 3.0).abs() < 1e-12);
@@ -97,24 +97,24 @@ pub struct Expected {
 ///
 /// [`Error::Rank`] for vectors that are not unit vectors, a wrong number of clips, thresholds that are
 /// missing or not finite, and when `progress` cancels.
-pub fn census(
+pub fn false_negatives(
     captions: Vectors<'_>,
     clips: &[u32],
     thresholds: &[f32],
     threads: Option<NonZeroUsize>,
     progress: Progress<'_>,
-) -> Result<Census, Error> {
+) -> Result<FalseNegatives, Error> {
     captions.check_unit(UNIT_TOLERANCE)?;
     let options = Options {
         groups: Some(clips),
         threads,
     };
-    Ok(Census {
+    Ok(FalseNegatives {
         counts: exact::count_above(captions, thresholds, options, progress)?,
     })
 }
 
-impl Census {
+impl FalseNegatives {
     /// The counts c_i of every caption at every threshold.
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -212,7 +212,7 @@ mod tests {
         let data = circle(&angles);
         let vectors = Vectors::new(&data, 2).unwrap();
         let thresholds = [0.99, -1.0, 0.999_999];
-        let census = census(
+        let false_negatives = false_negatives(
             vectors,
             &clips,
             &thresholds,
@@ -233,7 +233,7 @@ mod tests {
                     let with_any = drawn.iter().filter(|a| partners(a) > 0).count();
                     share += with_any as f64 / batch as f64;
                 }
-                let expected = census.expected(position, batch).unwrap();
+                let expected = false_negatives.expected(position, batch).unwrap();
                 let count = all.len() as f64;
                 assert!(
                     (expected.pairs_per_batch - pairs / count).abs() < 1e-10,
@@ -261,7 +261,7 @@ mod tests {
     fn pairs_of_the_same_clip_are_left_out() {
         let data = circle(&[0.0, 0.0, 1.0, 60.0]);
         let vectors = Vectors::new(&data, 2).unwrap();
-        let found = same_meaning(
+        let found = similar_pairs(
             vectors,
             &[7, 7, 8, 9],
             0.9,
@@ -278,34 +278,40 @@ mod tests {
     fn batches_that_cannot_be_drawn_are_refused() {
         let data = circle(&[0.0, 10.0]);
         let vectors = Vectors::new(&data, 2).unwrap();
-        let census = census(vectors, &[0, 1], &[0.5], None, &hark_work::progress::no_progress).unwrap();
+        let false_negatives =
+            false_negatives(vectors, &[0, 1], &[0.5], None, &hark_work::progress::no_progress).unwrap();
         assert_eq!(
-            census.expected(0, 0),
+            false_negatives.expected(0, 0),
             Err(Error::BadBatch {
                 batch: 0,
                 captions: 2
             })
         );
         assert_eq!(
-            census.expected(0, 3),
+            false_negatives.expected(0, 3),
             Err(Error::BadBatch {
                 batch: 3,
                 captions: 2
             })
         );
-        assert!(matches!(census.expected(1, 2), Err(Error::OutOfRange { .. })));
+        assert!(matches!(
+            false_negatives.expected(1, 2),
+            Err(Error::OutOfRange { .. })
+        ));
     }
 
     #[test]
     fn bad_input_is_refused() {
         let vectors = Vectors::new(&[1.0, 0.0, 0.0, 2.0], 2).unwrap();
-        let error = census(vectors, &[0, 1], &[0.5], None, &hark_work::progress::no_progress).unwrap_err();
+        let error =
+            false_negatives(vectors, &[0, 1], &[0.5], None, &hark_work::progress::no_progress).unwrap_err();
         assert!(matches!(
             error,
             Error::Rank(hark_nearest::Error::NotUnit { row: 1, .. })
         ));
         let vectors = Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2).unwrap();
-        let error = same_meaning(vectors, &[0], 0.5, 1, None, &hark_work::progress::no_progress).unwrap_err();
+        let error =
+            similar_pairs(vectors, &[0], 0.5, 1, None, &hark_work::progress::no_progress).unwrap_err();
         assert!(matches!(
             error,
             Error::Rank(hark_nearest::Error::GroupsMismatch { .. })

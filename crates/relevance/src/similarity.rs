@@ -184,7 +184,7 @@ pub fn similarity_range(
         groups: Some(texts),
         threads,
     };
-    let found = exact::extremes(vectors, options, progress)?.ok_or(Error::NoDifferentCaptions {
+    let found = exact::score_range(vectors, options, progress)?.ok_or(Error::NoDifferentCaptions {
         captions: vectors.rows(),
     })?;
     Ok(SimilarityRange {

@@ -17,10 +17,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hark_audio::Decoder;
 use hark_catalogue::File;
 
-use crate::flow::{Flow, Spring};
+use crate::flow::{ChunkSource, StreamBody};
 use crate::library::one;
 use crate::range::{self, Wanted};
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 use crate::routes::Call;
 use crate::server::Server;
 use crate::view::{content_type, split};
@@ -30,7 +30,7 @@ use crate::wav::{self, Wav};
 pub(crate) const PARAMETERS: &[&str] = &["as", "download"];
 
 /// Longest recording that is sent as WAV: what 64 bits of a length can hold matters less than that a library may be wrong.
-const MOST_SAMPLES: u64 = 1 << 40;
+const MAX_SAMPLES: u64 = 1 << 40;
 
 /// A file that may be sent.
 struct Opened {
@@ -40,7 +40,7 @@ struct Opened {
 }
 
 /// The recording's bytes; without them if `body` is not wanted.
-pub(crate) async fn audio(server: Arc<Server>, call: Call, body: bool) -> Result<Response<Body>, Refusal> {
+pub(crate) async fn audio(server: Arc<Server>, call: Call, body: bool) -> Result<Response<Body>, ApiError> {
     let id = call.file()?;
     let as_wav = call.parameters.choice("as", &[("wav", true)])?.unwrap_or(false);
     let choices = [("1", true), ("0", false)];
@@ -81,7 +81,7 @@ pub(crate) async fn audio(server: Arc<Server>, call: Call, body: bool) -> Result
         }
         Wanted::Nothing => {
             let range = HeaderValue::from_str(&format!("bytes */{length}"));
-            let refusal = Refusal::new(
+            let refusal = ApiError::new(
                 StatusCode::RANGE_NOT_SATISFIABLE,
                 format!("the range lies behind the end: there are {length} bytes"),
             );
@@ -95,10 +95,10 @@ pub(crate) async fn audio(server: Arc<Server>, call: Call, body: bool) -> Result
     if body && count > 0 {
         let flow = if as_wav {
             let spring = server.looking(move |_| decoded(opened, samples, first)).await?;
-            Flow::new(spring, count, Some(Arc::clone(&server.decodings)), server)
+            StreamBody::new(spring, count, Some(Arc::clone(&server.decodings)), server)
         } else {
             let spring = server.looking(move |_| bytes(opened.handle, first)).await?;
-            Flow::new(spring, count, None, server)
+            StreamBody::new(spring, count, None, server)
         };
         *response.body_mut() = Body::new(flow);
     }
@@ -116,34 +116,34 @@ fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 fn samples(seconds: f64, rate: u32) -> u64 {
     let samples = (seconds * f64::from(rate)).round();
     if samples > 0.0 {
-        (samples as u64).min(MOST_SAMPLES)
+        (samples as u64).min(MAX_SAMPLES)
     } else {
         0
     }
 }
 
 /// Opens a file of the library, if it is still what the library knows.
-fn open(server: &Server, id: i64) -> Result<Opened, Refusal> {
+fn open(server: &Server, id: i64) -> Result<Opened, ApiError> {
     let file = one(server, id)?;
-    let gone = |_: io::Error| Refusal::missing(format!("{} is gone or cannot be read", file.path));
+    let gone = |_: io::Error| ApiError::missing(format!("{} is gone or cannot be read", file.path));
     let path = fs::canonicalize(&file.path).map_err(gone)?;
     let roots = server.store.roots()?;
     let mut folders = roots.iter().filter_map(|root| fs::canonicalize(root).ok());
     if !folders.any(|folder| path.starts_with(folder)) {
         let message = format!("{} leads out of the library's folders", file.path);
-        return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
     // Asked before it is opened: opening a pipe would wait for its other end.
     let before = fs::metadata(&path).map_err(gone)?;
     if !before.is_file() {
         let message = format!("{} is no regular file", file.path);
-        return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
     let handle = fs::File::open(&path).map_err(gone)?;
     let now = handle.metadata().map_err(gone)?;
     if !now.is_file() || now.len() != file.stat.size {
         let message = format!("{} has changed since it was indexed", file.path);
-        return Err(Refusal::new(StatusCode::CONFLICT, message));
+        return Err(ApiError::new(StatusCode::CONFLICT, message));
     }
     Ok(Opened { file, path, handle })
 }
@@ -151,7 +151,7 @@ fn open(server: &Server, id: i64) -> Result<Opened, Refusal> {
 /// A file's bytes as they are.
 struct Bytes(fs::File);
 
-impl Spring for Bytes {
+impl ChunkSource for Bytes {
     fn next(&mut self, most: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(most);
         let got = self.0.by_ref().take(most as u64).read_to_end(&mut bytes)?;
@@ -163,15 +163,15 @@ impl Spring for Bytes {
     }
 }
 
-fn bytes(mut handle: fs::File, first: u64) -> Result<Box<dyn Spring>, Refusal> {
-    let unreadable = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the recording cannot be read");
+fn bytes(mut handle: fs::File, first: u64) -> Result<Box<dyn ChunkSource>, ApiError> {
+    let unreadable = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the recording cannot be read");
     handle.seek(SeekFrom::Start(first)).map_err(unreadable)?;
     Ok(Box::new(Bytes(handle)))
 }
 
-fn decoded(opened: Opened, samples: u64, first: u64) -> Result<Box<dyn Spring>, Refusal> {
+fn decoded(opened: Opened, samples: u64, first: u64) -> Result<Box<dyn ChunkSource>, ApiError> {
     let unreadable = |error: hark_audio::Error| {
-        Refusal::new(
+        ApiError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             format!("the recording cannot be decoded: {error}"),
         )
@@ -234,6 +234,6 @@ mod tests {
         assert_eq!(samples(1.5, 8000), 12000);
         assert_eq!(samples(f64::NAN, 8000), 0);
         assert_eq!(samples(-1.0, 8000), 0);
-        assert_eq!(samples(f64::INFINITY, 8000), MOST_SAMPLES);
+        assert_eq!(samples(f64::INFINITY, 8000), MAX_SAMPLES);
     }
 }

@@ -25,10 +25,10 @@ use crate::clock::{Clock, Phase, Timed, Wire};
 use crate::guard;
 use crate::routes::{Label, router};
 use crate::server::{LOOKS, Server};
-use crate::{Ears, Error, Options};
+use crate::{Embedder, Error, Options};
 
 /// Longest request line and headers together.
-const MOST_HEADER_BYTES: usize = 16 << 10;
+const MAX_HEADER_BYTES: usize = 16 << 10;
 
 /// How often it is asked whether to stop.
 const STOP_ASKED: Duration = Duration::from_millis(100);
@@ -44,10 +44,10 @@ const DISK_THREADS: usize = 16;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Bytes that are read and thrown away at most in that time.
-const MOST_LINGER_BYTES: usize = 4 << 20;
+const MAX_LINGER_BYTES: usize = 4 << 20;
 
 /// Connections that are told at once that there are too many. Beyond them, connections are closed without a word.
-const MOST_TURNED_AWAY: usize = 32;
+const MAX_TURNED_AWAY: usize = 32;
 
 /// What is sent to one connection too many.
 const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 71\r\n\
@@ -69,7 +69,7 @@ type Router = TowerToHyperService<axum::Router>;
 /// If the options would leave the library open to all, or the address cannot be listened on.
 pub fn serve(
     store: Arc<dyn Store>,
-    ears: Arc<dyn Ears>,
+    ears: Arc<dyn Embedder>,
     options: Options,
     ready: &mut dyn FnMut(SocketAddr),
     stop: &(dyn Fn() -> bool + Sync),
@@ -106,7 +106,7 @@ async fn run(
     let most = server.options.most_connections.min(Semaphore::MAX_PERMITS);
     let most = u32::try_from(most).unwrap_or(u32::MAX);
     let places = Arc::new(Semaphore::new(most as usize));
-    let turned_away = Arc::new(Semaphore::new(MOST_TURNED_AWAY));
+    let turned_away = Arc::new(Semaphore::new(MAX_TURNED_AWAY));
     let (stopping, stopped) = watch::channel(false);
     let router = TowerToHyperService::new(router(&server));
     let mut asking = tokio::time::interval(STOP_ASKED);
@@ -160,7 +160,7 @@ async fn attend(server: &Arc<Server>, router: Router, stream: TcpStream, mut sto
         .timer(TokioTimer::new())
         // The clock knows headers from pauses between requests.
         .header_read_timeout(None)
-        .max_header_size(MOST_HEADER_BYTES)
+        .max_header_size(MAX_HEADER_BYTES)
         .serve_connection(wire, service);
     let mut leaving = false;
     let (expired, failed) = loop {
@@ -198,7 +198,7 @@ async fn say(mut stream: TcpStream, what: &str) {
 async fn linger(mut stream: TcpStream) {
     let _ = stream.shutdown().await;
     let mut rest = vec![0; 16 << 10];
-    let mut left = MOST_LINGER_BYTES;
+    let mut left = MAX_LINGER_BYTES;
     let reading = async {
         while let Ok(got @ 1..) = stream.read(&mut rest).await {
             left = left.saturating_sub(got);

@@ -8,11 +8,11 @@ use axum::http::{HeaderValue, Response};
 use hark_catalogue::export::{csv, m3u};
 
 use crate::audio::attachment;
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 use crate::routes::{Call, content};
 use crate::search::{Found, find};
 use crate::server::Server;
-use crate::wish::Wish;
+use crate::wish::SearchRequest;
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -21,16 +21,16 @@ enum Format {
     M3u,
 }
 
-pub(crate) async fn export(server: Arc<Server>, call: Call) -> Result<Response<Body>, Refusal> {
+pub(crate) async fn export(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
     let formats = [("csv", Format::Csv), ("json", Format::Json), ("m3u", Format::M3u)];
     let format = call.parameters.choice("format", &formats)?.unwrap_or(Format::Csv);
-    let wish = Wish::read(&call.parameters, false)?;
+    let wish = SearchRequest::read(&call.parameters, false)?;
     server
         .searching(move |server| write(&find(server, wish, None)?, format))
         .await
 }
 
-fn write(found: &Found, format: Format) -> Result<Response<Body>, Refusal> {
+fn write(found: &Found, format: Format) -> Result<Response<Body>, ApiError> {
     let (mut response, name) = match format {
         Format::Csv => (
             content(Body::from(csv(&found.hits)), "text/csv; charset=utf-8"),

@@ -19,23 +19,23 @@ use crate::server::Server;
 pub(crate) const PIECE: usize = 128 << 10;
 
 /// Something that gives bytes.
-pub(crate) trait Spring: Send {
+pub(crate) trait ChunkSource: Send {
     /// The next bytes, at most `most`. None at all means that there are none yet: it is asked again, so that a long way to the first
     /// byte is interrupted when the client goes away.
     fn next(&mut self, most: usize) -> io::Result<Vec<u8>>;
 }
 
 /// A spring that comes back with what it gave.
-type Step = Pin<Box<dyn Future<Output = io::Result<(Box<dyn Spring>, Vec<u8>)>> + Send>>;
+type Step = Pin<Box<dyn Future<Output = io::Result<(Box<dyn ChunkSource>, Vec<u8>)>> + Send>>;
 
 enum State {
-    Resting(Box<dyn Spring>),
+    Resting(Box<dyn ChunkSource>),
     Working(Step),
     Ended,
 }
 
 /// The body of a long answer.
-pub(crate) struct Flow {
+pub(crate) struct StreamBody {
     state: State,
     left: u64,
     /// How many may make a piece at once, if it is hard work.
@@ -43,10 +43,10 @@ pub(crate) struct Flow {
     server: Arc<Server>,
 }
 
-impl Flow {
+impl StreamBody {
     /// A body of exactly `length` bytes.
     pub(crate) fn new(
-        spring: Box<dyn Spring>,
+        spring: Box<dyn ChunkSource>,
         length: u64,
         workers: Option<Arc<Semaphore>>,
         server: Arc<Server>,
@@ -61,10 +61,10 @@ impl Flow {
 }
 
 async fn step(
-    mut spring: Box<dyn Spring>,
+    mut spring: Box<dyn ChunkSource>,
     most: usize,
     workers: Option<Arc<Semaphore>>,
-) -> io::Result<(Box<dyn Spring>, Vec<u8>)> {
+) -> io::Result<(Box<dyn ChunkSource>, Vec<u8>)> {
     let permit = match workers {
         Some(workers) => workers.acquire_owned().await.ok(),
         None => None,
@@ -79,7 +79,7 @@ async fn step(
         .map_err(io::Error::other)?
 }
 
-impl Body for Flow {
+impl Body for StreamBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -13,7 +13,7 @@ use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 use crate::server::Server;
 
 /// The cookie that holds the token.
@@ -27,30 +27,30 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
 /// What a request shows of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum TokenCheck {
     Right,
     Wrong,
     Nothing,
 }
 
 /// Refuses requests that a page of another site has made.
-pub(crate) fn check_site(parts: &Parts, has_token: bool) -> Result<(), Refusal> {
+pub(crate) fn check_site(parts: &Parts, has_token: bool) -> Result<(), ApiError> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let (Some(Ok(host)), None) = (hosts.next().map(HeaderValue::to_str), hosts.next()) else {
-        return Err(Refusal::bad("a request names one host, in its `Host` header"));
+        return Err(ApiError::bad("a request names one host, in its `Host` header"));
     };
     let authority = parts.uri.authority().map(axum::http::uri::Authority::as_str);
     let own = is_own(host) && authority.is_none_or(is_own);
     if !has_token && !own {
         let message = "without a token, this server answers to localhost, 127.0.0.1 and [::1] alone";
-        return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
     if parts.method != Method::GET && parts.method != Method::HEAD {
         let foreign = |origin: &str| !same_host(origin, authority.unwrap_or(host));
         let mut origins = parts.headers.get_all(ORIGIN).iter();
         if origins.any(|origin| origin.to_str().map_or(true, foreign)) {
             let message = "a page of another site may not do this";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+            return Err(ApiError::new(StatusCode::FORBIDDEN, message));
         }
     }
     Ok(())
@@ -89,7 +89,7 @@ fn same_host(origin: &str, host: &str) -> bool {
 }
 
 /// What a request shows of the token.
-pub(crate) fn shown(headers: &HeaderMap, token: &str) -> Shown {
+pub(crate) fn shown(headers: &HeaderMap, token: &str) -> TokenCheck {
     let bearer = headers.get_all(AUTHORIZATION).iter().filter_map(|value| {
         let (scheme, given) = value.to_str().ok()?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(given.trim())
@@ -102,12 +102,12 @@ pub(crate) fn shown(headers: &HeaderMap, token: &str) -> Shown {
         let (name, given) = pair.split_once('=')?;
         (name.trim() == COOKIE_NAME).then_some(given.trim())
     });
-    let mut seen = Shown::Nothing;
+    let mut seen = TokenCheck::Nothing;
     for given in bearer.chain(cookie) {
         if equal(given, token) {
-            return Shown::Right;
+            return TokenCheck::Right;
         }
-        seen = Shown::Wrong;
+        seen = TokenCheck::Wrong;
     }
     seen
 }
@@ -142,22 +142,22 @@ impl WrongTokens {
 }
 
 /// The answer to a wrong token, late if there have been several. The right one is never made to wait.
-pub(crate) async fn wrong(server: &Server) -> Refusal {
+pub(crate) async fn wrong(server: &Server) -> ApiError {
     if server.wrong_tokens.note(Instant::now()) {
         tokio::time::sleep(server.options.wrong_token_time).await;
     }
-    Refusal::token("that is not the token of this library")
+    ApiError::token("that is not the token of this library")
 }
 
 /// Lets through who shows the token, if there is one.
-pub(crate) async fn check_token(server: &Server, headers: &HeaderMap) -> Result<(), Refusal> {
+pub(crate) async fn check_token(server: &Server, headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(token) = &server.options.token else {
         return Ok(());
     };
     match shown(headers, token) {
-        Shown::Right => Ok(()),
-        Shown::Wrong => Err(wrong(server).await),
-        Shown::Nothing => Err(Refusal::token("this library asks for a token")),
+        TokenCheck::Right => Ok(()),
+        TokenCheck::Wrong => Err(wrong(server).await),
+        TokenCheck::Nothing => Err(ApiError::token("this library asks for a token")),
     }
 }
 
@@ -230,15 +230,15 @@ mod tests {
     #[test]
     fn tokens() {
         let of = |pairs: &[(axum::http::HeaderName, &str)]| shown(&headers(pairs), "secret");
-        assert_eq!(of(&[]), Shown::Nothing);
-        assert_eq!(of(&[(AUTHORIZATION, "Bearer secret")]), Shown::Right);
-        assert_eq!(of(&[(AUTHORIZATION, "bearer  secret")]), Shown::Right);
-        assert_eq!(of(&[(AUTHORIZATION, "Basic secret")]), Shown::Nothing);
-        assert_eq!(of(&[(COOKIE, "a=b; hark_token=secret; c")]), Shown::Right);
-        assert_eq!(of(&[(COOKIE, "xhark_token=secret")]), Shown::Nothing);
+        assert_eq!(of(&[]), TokenCheck::Nothing);
+        assert_eq!(of(&[(AUTHORIZATION, "Bearer secret")]), TokenCheck::Right);
+        assert_eq!(of(&[(AUTHORIZATION, "bearer  secret")]), TokenCheck::Right);
+        assert_eq!(of(&[(AUTHORIZATION, "Basic secret")]), TokenCheck::Nothing);
+        assert_eq!(of(&[(COOKIE, "a=b; hark_token=secret; c")]), TokenCheck::Right);
+        assert_eq!(of(&[(COOKIE, "xhark_token=secret")]), TokenCheck::Nothing);
         for wrong in ["", "secre", "secret2", "Secret", "secreT", &"secret".repeat(1000)] {
             let cookie = format!("hark_token={wrong}");
-            assert_eq!(of(&[(COOKIE, &cookie)]), Shown::Wrong, "{wrong}");
+            assert_eq!(of(&[(COOKIE, &cookie)]), TokenCheck::Wrong, "{wrong}");
             assert!(!equal(wrong, "secret"));
         }
         assert!(equal("secret", "secret"));

@@ -1,6 +1,6 @@
 //! A library of recordings over HTTP: an API, and a page to search and listen.
 //!
-//! In come a [`Store`](hark_catalogue::Store), something that turns words and recordings into vectors ([`Ears`]) and
+//! In come a [`Store`](hark_catalogue::Store), something that turns words and recordings into vectors ([`Embedder`]) and
 //! [`Options`]. [`serve`] answers requests until it is told to stop. What can be asked is in `openapi.json`, which the server
 //! hands out itself; `routes.rs` is the table of it all.
 //!
@@ -38,6 +38,6 @@ mod wav;
 mod wish;
 
 pub use connections::serve;
-pub use ears::{Ears, EarsError};
+pub use ears::{EmbedError, Embedder};
 pub use error::Error;
 pub use options::Options;

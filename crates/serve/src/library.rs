@@ -9,19 +9,19 @@ use axum::http::{HeaderValue, Response, StatusCode};
 use hark_catalogue::Count;
 use serde::{Deserialize, Serialize};
 
-use crate::guard::{self, COOKIE_NAME, Shown};
-use crate::refusal::Refusal;
+use crate::guard::{self, COOKIE_NAME, TokenCheck};
+use crate::refusal::ApiError;
 use crate::routes::{Call, content, json};
 use crate::server::Server;
 use crate::upload;
 use crate::view::FileView;
-use crate::wish::{MOST_HITS, MOST_QUERY_BYTES};
+use crate::wish::{MAX_HITS, MAX_QUERY_BYTES};
 
 /// How long the store may take to show that it is there.
 const HEALTH_TIME: Duration = Duration::from_secs(5);
 
 /// Longest body of a login.
-const MOST_LOGIN_BYTES: u64 = 4096;
+const MAX_LOGIN_BYTES: u64 = 4096;
 
 #[derive(Serialize)]
 struct Health {
@@ -33,9 +33,9 @@ struct Health {
 }
 
 /// Whether the store answers. Those who do not show the token are told no more than that.
-pub(crate) async fn health(server: Arc<Server>, call: Call) -> Result<Response<Body>, Refusal> {
+pub(crate) async fn health(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
     let trusted = match &server.options.token {
-        Some(token) => guard::shown(&call.headers, token) == Shown::Right,
+        Some(token) => guard::shown(&call.headers, token) == TokenCheck::Right,
         None => true,
     };
     let look = server.looking(move |server| {
@@ -53,11 +53,11 @@ pub(crate) async fn health(server: Arc<Server>, call: Call) -> Result<Response<B
             files: numbers.map(|n| n.0),
             windows: numbers.map(|n| n.1),
         }),
-        _ => Err(Refusal::busy("the library does not answer")),
+        _ => Err(ApiError::busy("the library does not answer")),
     }
 }
 
-pub(crate) async fn metrics(server: Arc<Server>) -> Result<Response<Body>, Refusal> {
+pub(crate) async fn metrics(server: Arc<Server>) -> Result<Response<Body>, ApiError> {
     let overview = server.looking(|server| Ok(server.store.overview()?)).await?;
     let text = server.metrics.text((overview.files, overview.windows));
     Ok(content(
@@ -90,7 +90,7 @@ struct Limits {
     query_bytes: usize,
 }
 
-pub(crate) async fn library(server: Arc<Server>) -> Result<Response<Body>, Refusal> {
+pub(crate) async fn library(server: Arc<Server>) -> Result<Response<Body>, ApiError> {
     server
         .looking(|server| {
             let overview = server.store.overview()?;
@@ -109,9 +109,9 @@ pub(crate) async fn library(server: Arc<Server>) -> Result<Response<Body>, Refus
                 window_seconds: settings.window_seconds,
                 hop_seconds: settings.hop_seconds,
                 limits: Limits {
-                    results: MOST_HITS,
+                    results: MAX_HITS,
                     upload_bytes: server.options.upload_bytes,
-                    query_bytes: MOST_QUERY_BYTES,
+                    query_bytes: MAX_QUERY_BYTES,
                 },
             })
         })
@@ -132,7 +132,7 @@ struct Stretch {
     whole: bool,
 }
 
-pub(crate) async fn file(server: Arc<Server>, call: Call) -> Result<Response<Body>, Refusal> {
+pub(crate) async fn file(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
     let id = call.file()?;
     server
         .looking(move |server| {
@@ -153,9 +153,9 @@ pub(crate) async fn file(server: Arc<Server>, call: Call) -> Result<Response<Bod
 }
 
 /// The file of a number.
-pub(crate) fn one(server: &Server, id: i64) -> Result<hark_catalogue::File, Refusal> {
+pub(crate) fn one(server: &Server, id: i64) -> Result<hark_catalogue::File, ApiError> {
     let found = server.store.files(&[id])?;
-    let missing = || Refusal::missing(format!("there is no file {id}"));
+    let missing = || ApiError::missing(format!("there is no file {id}"));
     found.into_iter().next().ok_or_else(missing)
 }
 
@@ -169,17 +169,17 @@ struct Login {
 struct Nothing {}
 
 /// Sets the cookie by which the page's requests are let through, recordings' addresses in players included.
-pub(crate) async fn login(server: Arc<Server>, call: Call) -> Result<Response<Body>, Refusal> {
+pub(crate) async fn login(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
     // Another site's form can send text, but not with this type unless it asks first.
     let kind = call.header(&CONTENT_TYPE).unwrap_or_default();
     let bare = kind.split(';').next().unwrap_or_default().trim();
     if !bare.eq_ignore_ascii_case("application/json") {
         let message = "a login is JSON, sent as application/json";
-        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
-    let body = upload::read(&server, &call.headers, call.body, MOST_LOGIN_BYTES).await?;
+    let body = upload::read(&server, &call.headers, call.body, MAX_LOGIN_BYTES).await?;
     let login: Login = serde_json::from_slice(&body)
-        .map_err(|_| Refusal::bad("a login is JSON of the form {\"token\": \"…\"}"))?;
+        .map_err(|_| ApiError::bad("a login is JSON of the form {\"token\": \"…\"}"))?;
     let mut response = json(&Nothing {})?;
     let Some(token) = &server.options.token else {
         return Ok(response);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Error;
 
 /// The longest token.
-pub(crate) const LONGEST_TOKEN: usize = 512;
+pub(crate) const MAX_TOKEN: usize = 512;
 
 /// Where the server listens, and the bounds it keeps to. What is not set has the value of [`Options::default`].
 #[derive(Debug, Clone)]
@@ -87,12 +87,12 @@ impl Options {
             // These stand in headers and cookies as they are.
             Some(token)
                 if token.is_empty()
-                    || token.len() > LONGEST_TOKEN
+                    || token.len() > MAX_TOKEN
                     || !token
                         .bytes()
                         .all(|b| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b)) =>
             {
-                Err(Error::Token { most: LONGEST_TOKEN })
+                Err(Error::Token { most: MAX_TOKEN })
             }
             _ => Ok(()),
         }
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_token_fits_a_header_and_a_cookie() {
-        let long = "x".repeat(LONGEST_TOKEN + 1);
+        let long = "x".repeat(MAX_TOKEN + 1);
         for bad in ["", "a b", "a;b", "a\r\nb", "ü", "\"", &long] {
             assert!(
                 matches!(at("127.0.0.1:0", Some(bad)), Err(Error::Token { .. })),

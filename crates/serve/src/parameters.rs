@@ -5,10 +5,10 @@
 
 use std::str::FromStr;
 
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 
 /// Most parameters of a request.
-const MOST: usize = 200;
+const MAX: usize = 200;
 
 /// What stands behind the `?` of a URL.
 #[derive(Debug, Default)]
@@ -16,11 +16,11 @@ pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
     /// Reads them; `known` are the names that may be there.
-    pub(crate) fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Refusal> {
+    pub(crate) fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, ApiError> {
         let mut all = Vec::new();
         for pair in query.unwrap_or_default().split('&').filter(|p| !p.is_empty()) {
-            if all.len() == MOST {
-                return Err(Refusal::bad(format!("more than {MOST} parameters")));
+            if all.len() == MAX {
+                return Err(ApiError::bad(format!("more than {MAX} parameters")));
             }
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             all.push((decode(name)?, decode(value)?));
@@ -38,7 +38,7 @@ impl Parameters {
                 format!("known are {}", known.join(", "))
             };
             let unknown = unknown.join(", ");
-            return Err(Refusal::bad(format!("unknown parameter {unknown}; {here}")));
+            return Err(ApiError::bad(format!("unknown parameter {unknown}; {here}")));
         }
         all.retain(|(_, value)| !value.is_empty());
         Ok(Self(all))
@@ -51,17 +51,17 @@ impl Parameters {
     }
 
     /// The value of a name that may be given once.
-    pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, Refusal> {
+    pub(crate) fn one(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let mut values = self.all(name);
         let first = values.next();
         match values.next() {
-            Some(_) => Err(Refusal::bad(format!("`{name}` is given more than once"))),
+            Some(_) => Err(ApiError::bad(format!("`{name}` is given more than once"))),
             None => Ok(first),
         }
     }
 
     /// A value that must be one of a few words.
-    pub(crate) fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, Refusal> {
+    pub(crate) fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<Option<T>, ApiError> {
         let Some(value) = self.one(name)? else {
             return Ok(None);
         };
@@ -70,11 +70,13 @@ impl Parameters {
         }
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         let (value, words) = (shorten(value), words.join(", "));
-        Err(Refusal::bad(format!("`{name}` is one of {words}, not `{value}`")))
+        Err(ApiError::bad(format!(
+            "`{name}` is one of {words}, not `{value}`"
+        )))
     }
 
     /// A whole number.
-    pub(crate) fn whole<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
+    pub(crate) fn whole<T: FromStr>(&self, name: &str) -> Result<Option<T>, ApiError> {
         self.read(name, "a whole number that is not too large", |value| {
             let digits = value.strip_prefix('-').unwrap_or(value);
             let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -83,14 +85,14 @@ impl Parameters {
     }
 
     /// A number of seconds.
-    pub(crate) fn seconds(&self, name: &str) -> Result<Option<f64>, Refusal> {
+    pub(crate) fn seconds(&self, name: &str) -> Result<Option<f64>, ApiError> {
         self.read(name, "a number of seconds", |value| {
             value.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)
         })
     }
 
     /// A day, as `2026-11-15`.
-    pub(crate) fn day(&self, name: &str) -> Result<Option<String>, Refusal> {
+    pub(crate) fn day(&self, name: &str) -> Result<Option<String>, ApiError> {
         self.read(name, "a day such as 2026-11-15", |value| {
             is_day(value).then(|| value.to_owned())
         })
@@ -101,11 +103,11 @@ impl Parameters {
         name: &str,
         what: &str,
         read: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, Refusal> {
+    ) -> Result<Option<T>, ApiError> {
         let Some(value) = self.one(name)? else {
             return Ok(None);
         };
-        let refuse = || Refusal::bad(format!("`{name}` is {what}, not `{}`", shorten(value)));
+        let refuse = || ApiError::bad(format!("`{name}` is {what}, not `{}`", shorten(value)));
         read(value).map(Some).ok_or_else(refuse)
     }
 }
@@ -126,8 +128,8 @@ fn is_day(text: &str) -> bool {
 
 /// What a client sent, short enough to be told back.
 pub(crate) fn shorten(text: &str) -> String {
-    const MOST: usize = 40;
-    let short: String = text.chars().take(MOST).collect();
+    const MAX: usize = 40;
+    let short: String = text.chars().take(MAX).collect();
     if short.len() < text.len() {
         format!("{short}…")
     } else {
@@ -135,7 +137,7 @@ pub(crate) fn shorten(text: &str) -> String {
     }
 }
 
-fn decode(text: &str) -> Result<String, Refusal> {
+fn decode(text: &str) -> Result<String, ApiError> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -160,8 +162,8 @@ fn decode(text: &str) -> Result<String, Refusal> {
     }
     match String::from_utf8(out) {
         Ok(text) if !text.contains('\0') => Ok(text),
-        Ok(_) => Err(Refusal::bad("a parameter has a zero byte")),
-        Err(_) => Err(Refusal::bad("a parameter is not UTF-8")),
+        Ok(_) => Err(ApiError::bad("a parameter has a zero byte")),
+        Err(_) => Err(ApiError::bad("a parameter is not UTF-8")),
     }
 }
 
@@ -170,7 +172,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(query: &str) -> Result<Parameters, Refusal> {
+    fn parse(query: &str) -> Result<Parameters, ApiError> {
         Parameters::parse(Some(query), &["a", "b", "ü"])
     }
 
@@ -194,7 +196,7 @@ mod tests {
         assert!(refused("c=1").contains("`c`"));
         assert!(refused("a=%ff").contains("UTF-8"));
         assert!(refused("a=%00").contains("zero"));
-        assert!(refused(&"a=1&".repeat(MOST + 1)).contains("200"));
+        assert!(refused(&"a=1&".repeat(MAX + 1)).contains("200"));
         let long = refused(&"x".repeat(1000));
         assert!(long.len() < 300, "{long}");
     }

@@ -56,7 +56,7 @@ fn number(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().unwrap_or(u64::MAX))
 }
 
-/// Whether `If-None-Match` names this tag. The comparison is the weak one.
+/// Whether `If-None-TextHit` names this tag. The comparison is the weak one.
 pub(crate) fn known(if_none_match: Option<&str>, tag: &str) -> bool {
     let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     if_none_match.is_some_and(|list| {

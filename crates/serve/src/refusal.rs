@@ -5,11 +5,11 @@ use axum::http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_
 use axum::http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
-use crate::EarsError;
+use crate::EmbedError;
 
 /// Why a request gets no other answer.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     message: String,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -20,7 +20,7 @@ struct Sentence<'a> {
     error: &'a str,
 }
 
-impl Refusal {
+impl ApiError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
@@ -71,7 +71,7 @@ impl Refusal {
     }
 }
 
-impl From<hark_catalogue::Error> for Refusal {
+impl From<hark_catalogue::Error> for ApiError {
     fn from(error: hark_catalogue::Error) -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -80,11 +80,11 @@ impl From<hark_catalogue::Error> for Refusal {
     }
 }
 
-impl From<EarsError> for Refusal {
-    fn from(error: EarsError) -> Self {
+impl From<EmbedError> for ApiError {
+    fn from(error: EmbedError) -> Self {
         let status = match error {
-            EarsError::Recording { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            EarsError::Model { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            EmbedError::Recording { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            EmbedError::Model { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())
     }

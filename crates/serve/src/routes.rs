@@ -14,7 +14,7 @@ use axum::routing::{MethodFilter, on};
 use serde::Serialize;
 
 use crate::parameters::{Parameters, shorten};
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 use crate::server::Server;
 use crate::wish::{EXPORT_PARAMETERS, SEARCH_PARAMETERS, UPLOAD_PARAMETERS};
 use crate::{audio, export, guard, library, page, search, upload};
@@ -37,13 +37,13 @@ pub(crate) struct Call {
 
 impl Call {
     /// The file that the path names.
-    pub(crate) fn file(&self) -> Result<i64, Refusal> {
+    pub(crate) fn file(&self) -> Result<i64, ApiError> {
         let digits = self.id.strip_prefix('-').unwrap_or(&self.id);
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             let id = shorten(&self.id);
-            return Err(Refusal::bad(format!("`{id}` is no number of a file")));
+            return Err(ApiError::bad(format!("`{id}` is no number of a file")));
         }
-        let missing = |_| Refusal::missing(format!("there is no file {}", shorten(&self.id)));
+        let missing = |_| ApiError::missing(format!("there is no file {}", shorten(&self.id)));
         self.id.parse().map_err(missing)
     }
 
@@ -54,7 +54,7 @@ impl Call {
 }
 
 /// What a handler gives.
-pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Refusal>> + Send>>;
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, ApiError>> + Send>>;
 
 /// An answer that needs no work.
 fn at_once(response: Response<Body>) -> Answer {
@@ -184,9 +184,9 @@ pub(crate) fn router(server: &Arc<Server>) -> Router {
             async move {
                 let answered = match id {
                     Ok(id) => answer(server, route, id.unwrap_or_default(), request).await,
-                    Err(_) => Err(Refusal::bad("the path is not UTF-8")),
+                    Err(_) => Err(ApiError::bad("the path is not UTF-8")),
                 };
-                let mut response = answered.unwrap_or_else(Refusal::response);
+                let mut response = answered.unwrap_or_else(ApiError::response);
                 response.extensions_mut().insert(Label(route.path));
                 response
             }
@@ -194,9 +194,9 @@ pub(crate) fn router(server: &Arc<Server>) -> Router {
         router = router.route(route.path, on(route.filter(), handler));
     }
     router
-        .fallback(async || Refusal::missing("there is nothing here").response())
+        .fallback(async || ApiError::missing("there is nothing here").response())
         .method_not_allowed_fallback(async || {
-            Refusal::new(
+            ApiError::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "this cannot be done here; the header `Allow` says what can",
             )
@@ -209,7 +209,7 @@ async fn answer(
     route: &'static Route,
     id: String,
     request: Request,
-) -> Result<Response<Body>, Refusal> {
+) -> Result<Response<Body>, ApiError> {
     let (parts, body) = request.into_parts();
     if route.access == Access::Token {
         guard::check_token(&server, &parts.headers).await?;
@@ -229,10 +229,10 @@ async fn answer(
 }
 
 /// An answer in JSON. It may be about one's own library, so that nobody on the way keeps it.
-pub(crate) fn json(value: &impl Serialize) -> Result<Response<Body>, Refusal> {
+pub(crate) fn json(value: &impl Serialize) -> Result<Response<Body>, ApiError> {
     let text = serde_json::to_vec(value).map_err(|_| {
         let message = "the answer cannot be written";
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     })?;
     Ok(content(Body::from(text), "application/json"))
 }

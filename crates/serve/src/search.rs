@@ -5,24 +5,24 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
-use hark_catalogue::{AVOIDED_WEIGHT, Hit, Query, Window, toward};
+use hark_catalogue::{Hit, NEGATIVE_WEIGHT, Query, Window, combine_queries};
 use serde::Serialize;
 
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 use crate::routes::{Call, json};
 use crate::server::Server;
 use crate::view::HitView;
-use crate::wish::{MOST_HITS, Mode, Wish};
+use crate::wish::{MAX_HITS, Mode, SearchRequest};
 
 /// Hits of one file, if all its windows may be shown.
-const ALL_WINDOWS: usize = MOST_HITS;
+const ALL_WINDOWS: usize = MAX_HITS;
 
 /// How far a place in a recording may be from a window's beginning by rounding, in seconds.
 const ROUNDING: f64 = 1e-3;
 
 /// What was found.
 pub(crate) struct Found {
-    pub(crate) wish: Wish,
+    pub(crate) wish: SearchRequest,
     pub(crate) hits: Vec<Hit>,
     roots: Vec<String>,
     more: bool,
@@ -59,7 +59,7 @@ struct Asked<'a> {
 }
 
 impl Found {
-    pub(crate) fn json(&self) -> Result<Response<Body>, Refusal> {
+    pub(crate) fn json(&self) -> Result<Response<Body>, ApiError> {
         let hits = self.hits.iter().map(|hit| HitView::new(hit, &self.roots));
         json(&Answer {
             query: Asked {
@@ -76,15 +76,19 @@ impl Found {
     }
 }
 
-pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<Body>, Refusal> {
-    let wish = Wish::read(&call.parameters, false)?;
+pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
+    let wish = SearchRequest::read(&call.parameters, false)?;
     server
         .searching(move |server| find(server, wish, None)?.json())
         .await
 }
 
 /// Answers a wish; `sent` is the vector of a recording that came with it.
-pub(crate) fn find(server: &Server, wish: Wish, sent: Option<(Heard, Vec<f32>)>) -> Result<Found, Refusal> {
+pub(crate) fn find(
+    server: &Server,
+    wish: SearchRequest,
+    sent: Option<(Heard, Vec<f32>)>,
+) -> Result<Found, ApiError> {
     let begin = Instant::now();
     let (heard, sent) = sent.unzip();
     let query = Query {
@@ -115,7 +119,11 @@ pub(crate) fn find(server: &Server, wish: Wish, sent: Option<(Heard, Vec<f32>)>)
 }
 
 /// The direction of what is looked for, if it is looked for by meaning.
-fn vector(server: &Server, wish: &Wish, sent: Option<Vec<f32>>) -> Result<Option<Vec<f32>>, Refusal> {
+fn vector(
+    server: &Server,
+    wish: &SearchRequest,
+    sent: Option<Vec<f32>>,
+) -> Result<Option<Vec<f32>>, ApiError> {
     let mut wanted: Vec<Vec<f32>> = sent.into_iter().collect();
     if let Some(id) = wish.like {
         wanted.push(like(server, id, wish.start)?);
@@ -131,26 +139,26 @@ fn vector(server: &Server, wish: &Wish, sent: Option<Vec<f32>>) -> Result<Option
     let nothing = || {
         let message =
             "nothing is left of what to look for when the rest is taken away: ask for something else";
-        Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+        ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     };
-    toward(&wanted, &avoided, AVOIDED_WEIGHT)
+    combine_queries(&wanted, &avoided, NEGATIVE_WEIGHT)
         .map(Some)
         .ok_or_else(nothing)
 }
 
 /// The vector of a known recording, or of its window at a place.
-fn like(server: &Server, id: i64, start: Option<f64>) -> Result<Vec<f32>, Refusal> {
+fn like(server: &Server, id: i64, start: Option<f64>) -> Result<Vec<f32>, ApiError> {
     let windows = server.store.windows(id)?;
     if windows.is_empty() {
         let file = crate::library::one(server, id)?;
         let message = format!("{} has no vector", file.path);
-        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, message));
+        return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message));
     }
     let found = match start {
         None => windows.iter().find(|w| w.whole).or(windows.first()),
         Some(place) => at(&windows, place),
     };
-    let outside = || Refusal::bad(format!("file {id} has no window at {} s", start.unwrap_or(0.0)));
+    let outside = || ApiError::bad(format!("file {id} has no window at {} s", start.unwrap_or(0.0)));
     found.map(|window| window.vector.clone()).ok_or_else(outside)
 }
 

@@ -10,9 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::gate::Gate;
 use crate::guard::WrongTokens;
 use crate::metrics::Metrics;
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 use crate::vectors::Vectors;
-use crate::{Ears, Options};
+use crate::{Embedder, Options};
 
 /// Texts whose vectors are kept: a few kilobytes each.
 const KEPT_TEXTS: usize = 512;
@@ -23,7 +23,7 @@ pub(crate) const LOOKS: usize = 4;
 /// What all requests share.
 pub(crate) struct Server {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) ears: Arc<dyn Ears>,
+    pub(crate) ears: Arc<dyn Embedder>,
     pub(crate) options: Options,
     pub(crate) vectors: Vectors,
     pub(crate) metrics: Metrics,
@@ -38,7 +38,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(store: Arc<dyn Store>, ears: Arc<dyn Ears>, options: Options) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, ears: Arc<dyn Embedder>, options: Options) -> Self {
         let permits = |n: usize| Arc::new(Semaphore::new(n.min(Semaphore::MAX_PERMITS)));
         Self {
             store,
@@ -58,8 +58,8 @@ impl Server {
     /// Does a search in a thread of its own, when its turn has come.
     pub(crate) async fn searching<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        work: impl FnOnce(&Self) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         let Some(permit) = self.searches.enter().await else {
             return Err(self.busy("too many searches at once: try again in a moment"));
         };
@@ -69,8 +69,8 @@ impl Server {
     /// Looks something up in a thread of its own.
     pub(crate) async fn looking<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        work: impl FnOnce(&Self) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         let Some(permit) = self.looks.enter().await else {
             return Err(self.busy("too many requests at once: try again in a moment"));
         };
@@ -81,19 +81,19 @@ impl Server {
     async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,
-        work: impl FnOnce(&Self) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        work: impl FnOnce(&Self) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         let server = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             work(&server)
         });
-        let broke = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the search broke down");
+        let broke = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the search broke down");
         done.await.map_err(broke)?
     }
 
-    pub(crate) fn busy(&self, message: &str) -> Refusal {
+    pub(crate) fn busy(&self, message: &str) -> ApiError {
         self.metrics.busy.fetch_add(1, Ordering::Relaxed);
-        Refusal::busy(message)
+        ApiError::busy(message)
     }
 }

@@ -16,21 +16,21 @@ use hark_audio::Decoder;
 use hyper::body::Body as _;
 use tempfile::NamedTempFile;
 
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 use crate::routes::Call;
 use crate::search::{Heard, find};
 use crate::server::Server;
-use crate::wish::Wish;
+use crate::wish::SearchRequest;
 
 /// Bytes that are gathered before they are written.
 const BLOCK: usize = 256 << 10;
 
 /// A search by a recording that is sent.
-pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<Body>, Refusal> {
-    let wish = Wish::read(&call.parameters, true).map_err(Refusal::closing)?;
+pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
+    let wish = SearchRequest::read(&call.parameters, true).map_err(ApiError::closing)?;
     if call.headers.contains_key(CONTENT_ENCODING) {
         let message = "send the recording as it is, without a `Content-Encoding`";
-        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).closing());
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).closing());
     }
     check_length(&call.headers, server.options.upload_bytes)?;
     let Ok(_place) = Arc::clone(&server.uploads).try_acquire_owned() else {
@@ -48,17 +48,17 @@ pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<B
         .await
 }
 
-fn too_long(most: u64) -> Refusal {
+fn too_long(most: u64) -> ApiError {
     let message = format!("the body is too long: at most {most} bytes are taken");
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
 }
 
-fn too_slow() -> Refusal {
-    Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly").closing()
+fn too_slow() -> ApiError {
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly").closing()
 }
 
 /// Refuses a body that says that it is too long.
-fn check_length(headers: &HeaderMap, most: u64) -> Result<(), Refusal> {
+fn check_length(headers: &HeaderMap, most: u64) -> Result<(), ApiError> {
     let length = headers
         .get(CONTENT_LENGTH)
         .and_then(|l| l.to_str().ok()?.parse::<u64>().ok());
@@ -69,14 +69,14 @@ fn check_length(headers: &HeaderMap, most: u64) -> Result<(), Refusal> {
 }
 
 /// The next bytes of a body.
-async fn next(body: &mut Body) -> Option<Result<Bytes, Refusal>> {
+async fn next(body: &mut Body) -> Option<Result<Bytes, ApiError>> {
     loop {
         let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await?;
         match frame.map(hyper::body::Frame::into_data) {
             Ok(Ok(bytes)) => return Some(Ok(bytes)),
             // Trailers say nothing here.
             Ok(Err(_)) => {}
-            Err(_) => return Some(Err(Refusal::bad("the body broke off").closing())),
+            Err(_) => return Some(Err(ApiError::bad("the body broke off").closing())),
         }
     }
 }
@@ -87,7 +87,7 @@ pub(crate) async fn read(
     headers: &HeaderMap,
     mut body: Body,
     most: u64,
-) -> Result<Vec<u8>, Refusal> {
+) -> Result<Vec<u8>, ApiError> {
     check_length(headers, most)?;
     let all = async {
         let mut all = Vec::new();
@@ -104,7 +104,7 @@ pub(crate) async fn read(
 }
 
 /// A long body, as a file that is removed when it is dropped.
-async fn receive(server: &Arc<Server>, mut body: Body) -> Result<NamedTempFile, Refusal> {
+async fn receive(server: &Arc<Server>, mut body: Body) -> Result<NamedTempFile, ApiError> {
     let most = server.options.upload_bytes;
     let writing = async {
         let folder = server.options.temporary.clone();
@@ -133,7 +133,7 @@ async fn receive(server: &Arc<Server>, mut body: Body) -> Result<NamedTempFile, 
     done.unwrap_or_else(|_| Err(too_slow()))
 }
 
-async fn write(mut file: NamedTempFile, mut block: Vec<u8>) -> Result<(NamedTempFile, Vec<u8>), Refusal> {
+async fn write(mut file: NamedTempFile, mut block: Vec<u8>) -> Result<(NamedTempFile, Vec<u8>), ApiError> {
     on_disk(move || {
         file.write_all(&block)?;
         block.clear();
@@ -144,10 +144,10 @@ async fn write(mut file: NamedTempFile, mut block: Vec<u8>) -> Result<(NamedTemp
 
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, ApiError> {
     let refuse = || {
         let message = "there is no room for the recording: the server's disk is full or cannot be written";
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, message).closing()
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message).closing()
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(done)) => Ok(done),
@@ -156,11 +156,11 @@ async fn on_disk<T: Send + 'static>(
 }
 
 /// Decodes an upload from beginning to end, to see what it is and that it is not endless. The name of the temporary file stays here.
-fn listen(path: &Path, most_seconds: f64) -> Result<Heard, Refusal> {
+fn listen(path: &Path, most_seconds: f64) -> Result<Heard, ApiError> {
     let unreadable = |error: &hark_audio::Error| {
         let whole = error.to_string();
         let name = path.display().to_string();
-        Refusal::new(
+        ApiError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             format!("this cannot be heard: {}", whole.replace(&name, "what was sent")),
         )
@@ -169,7 +169,7 @@ fn listen(path: &Path, most_seconds: f64) -> Result<Heard, Refusal> {
     let rate = decoder.info().rate;
     while decoder.next_block().map_err(|e| unreadable(&e))?.is_some() {
         if decoder.samples_so_far() as f64 > most_seconds * f64::from(rate) {
-            return Err(Refusal::new(
+            return Err(ApiError::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 format!("the recording is too long: at most {most_seconds} seconds are listened to"),
             ));

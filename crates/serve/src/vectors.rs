@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Ears, EarsError};
+use crate::{EmbedError, Embedder};
 
 /// Vectors of the texts that were used last, at most a number of them.
 pub(crate) struct Vectors {
@@ -27,7 +27,7 @@ impl Vectors {
     }
 
     /// The vectors of some texts, in their order. Those that are not kept are made at one go.
-    pub(crate) fn of(&self, ears: &dyn Ears, texts: &[&str]) -> Result<Vec<Vec<f32>>, EarsError> {
+    pub(crate) fn of(&self, ears: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let mut found: Vec<Option<Vec<f32>>> = texts.iter().map(|text| self.look_up(text)).collect();
         let missing: Vec<usize> = (0..texts.len()).filter(|&i| found[i].is_none()).collect();
         if !missing.is_empty() {
@@ -72,14 +72,14 @@ mod tests {
     /// Makes a vector of a text's length, and writes down what it was asked.
     struct Counting(Mutex<Vec<Vec<String>>>);
 
-    impl Ears for Counting {
-        fn text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EarsError> {
+    impl Embedder for Counting {
+        fn text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
             let asked = texts.iter().map(|&t| t.to_owned()).collect();
             self.0.lock().unwrap().push(asked);
             Ok(texts.iter().map(|t| vec![t.len() as f32]).collect())
         }
 
-        fn sound(&self, _: &Path) -> Result<Vec<f32>, EarsError> {
+        fn sound(&self, _: &Path) -> Result<Vec<f32>, EmbedError> {
             Ok(Vec::new())
         }
     }

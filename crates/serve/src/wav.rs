@@ -7,7 +7,7 @@ use std::io;
 
 use hark_audio::Decoder;
 
-use crate::flow::Spring;
+use crate::flow::ChunkSource;
 
 /// Bytes before the first sample.
 pub(crate) const HEADER: u64 = 44;
@@ -88,7 +88,7 @@ impl Wav {
     }
 }
 
-impl Spring for Wav {
+impl ChunkSource for Wav {
     fn next(&mut self, most: usize) -> io::Result<Vec<u8>> {
         self.drop_skipped();
         self.fill(most);

@@ -4,28 +4,28 @@ use hark_catalogue::Filter;
 use serde::Serialize;
 
 use crate::parameters::Parameters;
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 
 /// Most hits of an answer.
-pub(crate) const MOST_HITS: usize = 1000;
+pub(crate) const MAX_HITS: usize = 1000;
 
 /// Longest query.
-pub(crate) const MOST_QUERY_BYTES: usize = 1000;
+pub(crate) const MAX_QUERY_BYTES: usize = 1000;
 
 /// Hits of an answer, if nothing is said.
 const HITS: usize = 20;
 
 /// Most hits that a search leaves out at the beginning: the further down, the more must be ranked. Browsing has no such bound.
-const MOST_SKIP: usize = 10_000;
+const MAX_SKIP: usize = 10_000;
 
 /// Most things not to be heard: each is a text to embed.
-const MOST_NOT: usize = 16;
+const MAX_NOT: usize = 16;
 
 /// Most folders and tags.
-const MOST_VALUES: usize = 100;
+const MAX_VALUES: usize = 100;
 
 /// Longest folder or tag: the longest path of common systems.
-const MOST_VALUE_BYTES: usize = 4096;
+const MAX_VALUE_BYTES: usize = 4096;
 
 /// Parameters of a search by sound that is sent.
 pub(crate) const UPLOAD_PARAMETERS: &[&str] = &[
@@ -99,7 +99,7 @@ pub(crate) enum Mode {
 
 /// A search.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct SearchRequest {
     pub(crate) q: String,
     pub(crate) not: Vec<String>,
     pub(crate) like: Option<i64>,
@@ -111,9 +111,9 @@ pub(crate) struct Wish {
     pub(crate) skip: usize,
 }
 
-impl Wish {
+impl SearchRequest {
     /// Reads a search; `sent` if a recording comes with it.
-    pub(crate) fn read(parameters: &Parameters, sent: bool) -> Result<Self, Refusal> {
+    pub(crate) fn read(parameters: &Parameters, sent: bool) -> Result<Self, ApiError> {
         let modes = [
             ("fused", Mode::Fused),
             ("meaning", Mode::Meaning),
@@ -140,29 +140,29 @@ impl Wish {
         Ok(wish)
     }
 
-    fn check(&self, sent: bool) -> Result<(), Refusal> {
+    fn check(&self, sent: bool) -> Result<(), ApiError> {
         let by_sound = sent || self.like.is_some();
-        let fault = if self.not.len() > MOST_NOT {
-            format!("`not` is given more than {MOST_NOT} times")
-        } else if self.limit == 0 || self.limit > MOST_HITS {
-            format!("`limit` is a number from 1 to {MOST_HITS}")
-        } else if self.skip > MOST_SKIP && (by_sound || !self.q.is_empty()) {
-            format!("`skip` is at most {MOST_SKIP}: say more exactly what you look for")
+        let fault = if self.not.len() > MAX_NOT {
+            format!("`not` is given more than {MAX_NOT} times")
+        } else if self.limit == 0 || self.limit > MAX_HITS {
+            format!("`limit` is a number from 1 to {MAX_HITS}")
+        } else if self.skip > MAX_SKIP && (by_sound || !self.q.is_empty()) {
+            format!("`skip` is at most {MAX_SKIP}: say more exactly what you look for")
         } else if self.start.is_some() && self.like.is_none() {
             "`start` is a place in the recording that `like` names, which is missing".to_owned()
         } else {
             return Ok(());
         };
-        Err(Refusal::bad(fault))
+        Err(ApiError::bad(fault))
     }
 }
 
 /// Text to search for, if it is short enough. A space at its end stays: it tells that the last word is complete.
-fn text<'a>(name: &str, value: &'a str) -> Result<&'a str, Refusal> {
-    if value.len() > MOST_QUERY_BYTES {
+fn text<'a>(name: &str, value: &'a str) -> Result<&'a str, ApiError> {
+    if value.len() > MAX_QUERY_BYTES {
         let got = value.len();
-        return Err(Refusal::bad(format!(
-            "`{name}` has {got} bytes; at most {MOST_QUERY_BYTES} are taken"
+        return Err(ApiError::bad(format!(
+            "`{name}` has {got} bytes; at most {MAX_QUERY_BYTES} are taken"
         )));
     }
     Ok(if value.trim().is_empty() {
@@ -172,14 +172,13 @@ fn text<'a>(name: &str, value: &'a str) -> Result<&'a str, Refusal> {
     })
 }
 
-fn filter(parameters: &Parameters) -> Result<Filter, Refusal> {
+fn filter(parameters: &Parameters) -> Result<Filter, ApiError> {
     let values = |name: &str| {
         let values: Vec<String> = parameters.all(name).map(str::to_owned).collect();
-        if values.len() > MOST_VALUES || values.iter().any(|v| v.len() > MOST_VALUE_BYTES) {
-            let message = format!(
-                "`{name}` is given at most {MOST_VALUES} times, with at most {MOST_VALUE_BYTES} bytes"
-            );
-            return Err(Refusal::bad(message));
+        if values.len() > MAX_VALUES || values.iter().any(|v| v.len() > MAX_VALUE_BYTES) {
+            let message =
+                format!("`{name}` is given at most {MAX_VALUES} times, with at most {MAX_VALUE_BYTES} bytes");
+            return Err(ApiError::bad(message));
         }
         Ok(values)
     };
@@ -199,8 +198,8 @@ fn filter(parameters: &Parameters) -> Result<Filter, Refusal> {
 mod tests {
     use super::*;
 
-    fn wish(query: &str) -> Result<Wish, Refusal> {
-        Wish::read(&Parameters::parse(Some(query), SEARCH_PARAMETERS)?, false)
+    fn wish(query: &str) -> Result<SearchRequest, ApiError> {
+        SearchRequest::read(&Parameters::parse(Some(query), SEARCH_PARAMETERS)?, false)
     }
 
     #[test]
@@ -231,7 +230,7 @@ mod tests {
     #[test]
     fn nothing_is_a_look_at_everything() {
         let wish = wish("").unwrap();
-        assert!(wish.q.is_empty() && wish.filter.is_open());
+        assert!(wish.q.is_empty() && wish.filter.is_empty());
         assert!(self::wish("q=+++").unwrap().q.is_empty());
         assert_eq!((wish.limit, wish.skip, wish.mode), (20, 0, Mode::Fused));
     }
@@ -252,10 +251,10 @@ mod tests {
         }
         assert!(wish("skip=10001").is_ok());
         assert_eq!(wish("not=rain").unwrap().not, ["rain"]);
-        let long = "x".repeat(MOST_QUERY_BYTES);
+        let long = "x".repeat(MAX_QUERY_BYTES);
         assert!(wish(&format!("q={long}")).is_ok());
         assert!(wish(&format!("q={long}x")).is_err());
-        assert!(wish(&format!("q=a{}", "&not=b".repeat(MOST_NOT + 1))).is_err());
-        assert!(wish(&"tag=b&".repeat(MOST_VALUES + 1)).is_err());
+        assert!(wish(&format!("q=a{}", "&not=b".repeat(MAX_NOT + 1))).is_err());
+        assert!(wish(&"tag=b&".repeat(MAX_VALUES + 1)).is_err());
     }
 }

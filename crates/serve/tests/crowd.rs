@@ -19,9 +19,9 @@ fn open_files() -> usize {
 
 #[test]
 fn a_thousand_connections() {
-    const MOST: usize = 256;
+    const MAX: usize = 256;
     let mut world = World::new(Options {
-        most_connections: MOST,
+        most_connections: MAX,
         idle_time: Duration::from_hours(1),
         ..Options::default()
     });
@@ -30,7 +30,7 @@ fn a_thousand_connections() {
     for round in 0..2 {
         // Those that get a place say nothing; those that do not are told, and closed.
         let mut idle: Vec<Client> = Vec::new();
-        while idle.len() < MOST {
+        while idle.len() < MAX {
             let mut client = world.connect();
             // A connection that has just ended may still have its place: those that are refused try again.
             client.send_request("GET", "/health", "", b"");
@@ -40,7 +40,7 @@ fn a_thousand_connections() {
                 other => panic!("{other}"),
             }
         }
-        for i in MOST..1000 {
+        for i in MAX..1000 {
             let mut client = world.connect();
             let answer = client.answer("GET");
             assert_eq!(answer.status, 503, "{round} {i}");

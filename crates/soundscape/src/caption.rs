@@ -1,14 +1,14 @@
 //! Captions: what a listener might say of a scene, and in which words.
 //!
 //! In: a description and random numbers. Out: English sentences of at most [`MAX_WORDS`] words, and what each says
-//! ([`Said`]). Listeners leave things out: each event now and then (a quiet one more often), attributes, and the order
+//! ([`Claims`]). Listeners leave things out: each event now and then (a quiet one more often), attributes, and the order
 //! of events, which a mere "and" does not tell. A sentence is a pattern with a clause for every event; every list of
 //! words begins with the most common one.
 
 use hark_work::random::Random;
 
 use super::kind::{Kind, Phrase};
-use super::relevance::{Said, SaidEvent, SaidRelation};
+use super::relevance::{Claims, SaidEvent, SaidRelation};
 use super::scene::{Attributes, Count, Described, Description, Loudness, Pace, Pitch, Relation};
 
 /// The longest caption.
@@ -27,13 +27,13 @@ pub(super) enum Wording {
 
 /// How words are chosen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Speaker {
+pub(super) struct CaptionWriter {
     pub(super) wording: Wording,
     /// From 0, the most common mostly, to 1, all alike.
     pub(super) rarity: f64,
 }
 
-impl Speaker {
+impl CaptionWriter {
     /// One of a list: the weight of the i-th that may be used is `(1 - rarity) / 4^i + rarity`.
     fn choose<'a, T>(self, list: &'a [T], random: &mut Random) -> Option<&'a T> {
         let usable: Vec<&T> = list
@@ -160,14 +160,14 @@ const OFTEN: &[&str] = &["several times", "repeatedly", "over and over", "many t
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Caption {
     pub(super) text: String,
-    pub(super) said: Said,
+    pub(super) said: Claims,
 }
 
 /// One caption. Where attributes would make it too long, some are left out.
 pub(super) fn caption(
     description: &Description,
     kinds: &[Kind],
-    speaker: Speaker,
+    speaker: CaptionWriter,
     random: &mut Random,
 ) -> Caption {
     let mut talkative = 0.7;
@@ -183,7 +183,7 @@ pub(super) fn caption(
 fn attempt(
     description: &Description,
     kinds: &[Kind],
-    speaker: Speaker,
+    speaker: CaptionWriter,
     talkative: f64,
     random: &mut Random,
 ) -> Caption {
@@ -192,7 +192,7 @@ fn attempt(
     if patterns == OVERLAP || patterns == TOGETHER || patterns == BOTH || patterns == ALL_THREE {
         random.shuffle(&mut mentioned);
     }
-    let mut said = Said::default();
+    let mut said = Claims::default();
     let mut text = speaker
         .choose(patterns, random)
         .copied()
@@ -306,7 +306,7 @@ fn clause(
     event: &Described,
     said: Attributes,
     kinds: &[Kind],
-    speaker: Speaker,
+    speaker: CaptionWriter,
     form: Form,
     random: &mut Random,
 ) -> String {
@@ -403,7 +403,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn captions(number: usize, speaker: Speaker, seed: u64) -> Vec<(Description, Caption)> {
+    fn captions(number: usize, speaker: CaptionWriter, seed: u64) -> Vec<(Description, Caption)> {
         let config = Config {
             kinds: 25,
             ..Config::default()
@@ -419,7 +419,7 @@ mod tests {
             .collect()
     }
 
-    const ANY: Speaker = Speaker {
+    const ANY: CaptionWriter = CaptionWriter {
         wording: Wording::All,
         rarity: 1.0,
     };
@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn rarity_makes_more_different_captions() {
         let different = |rarity: f64| {
-            let speaker = Speaker { rarity, ..ANY };
+            let speaker = CaptionWriter { rarity, ..ANY };
             let kinds = kind::synthesised(20);
             let description = Description {
                 slots: 1,
@@ -502,11 +502,11 @@ mod tests {
     /// Every phrase, pattern and attribute's word that held captions use is one that open captions never use.
     #[test]
     fn held_and_open_wordings_share_nothing() {
-        let open = Speaker {
+        let open = CaptionWriter {
             wording: Wording::Open,
             rarity: 1.0,
         };
-        let held = Speaker {
+        let held = CaptionWriter {
             wording: Wording::Held,
             rarity: 1.0,
         };
@@ -537,7 +537,7 @@ mod tests {
             OFTEN,
         ];
         for list in lists {
-            let used = |speaker: Speaker| {
+            let used = |speaker: CaptionWriter| {
                 let mut random = Random::new(9);
                 (0..200)
                     .filter_map(|_| speaker.choose(list, &mut random).copied())

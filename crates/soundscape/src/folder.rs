@@ -50,7 +50,7 @@ impl Manifest {
 
 /// Only the part that tells sets apart, so that a set of another version is known for what it is.
 #[derive(Deserialize)]
-struct Told {
+struct Header {
     format: String,
     version: u32,
     hash: String,
@@ -187,7 +187,7 @@ fn told(path: &Path) -> Result<Option<String>, Error> {
         .into());
     }
     let bytes = fs_err::read(path).map_err(Error::Open)?;
-    let told: Told =
+    let told: Header =
         serde_json::from_slice(&bytes).map_err(|error| hark_corpus::Error::from_json(&shared, 0, error))?;
     if told.format != FORMAT || told.version != VERSION {
         return Err(Error::Version {

@@ -110,7 +110,7 @@ impl Split {
 
 /// What [`make`] has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct Generated {
     /// Clips of each split, in the order of [`Split::ALL`].
     pub clips: [usize; 3],
     /// Captions of each split.
@@ -122,7 +122,7 @@ pub struct Made {
 }
 
 /// More threads than this are no help to anyone.
-const MOST_THREADS: usize = 256;
+const MAX_THREADS: usize = 256;
 
 /// What every clip of a set is made with.
 struct Studio<'a> {
@@ -175,16 +175,21 @@ impl Studio<'_> {
 /// [`Error::OtherSettings`] and [`Error::FolderNotEmpty`] for the folder, [`Error::Write`], [`Error::Cancelled`],
 /// and, with recordings, what can be wrong with their table, [`Error::NoRecording`], [`Error::Recording`] and
 /// [`Error::SilentRecording`].
-pub fn make(config: &Config, folder: &Path, threads: usize, progress: Progress<'_>) -> Result<Made, Error> {
+pub fn make(
+    config: &Config,
+    folder: &Path,
+    threads: usize,
+    progress: Progress<'_>,
+) -> Result<Generated, Error> {
     config.validate()?;
     let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads.min(MOST_THREADS))
+        .num_threads(threads.min(MAX_THREADS))
         .build()
         .map_err(Error::Threads)?;
     let mut studio = Studio::open(config)?;
     let manifest = Manifest::new(config, studio.hash());
     let folder = Folder::look(folder, &manifest)?;
-    let mut made = Made {
+    let mut made = Generated {
         clips: Split::ALL.map(|split| config.clips(split)),
         captions: Split::ALL.map(|split| config.clips(split) * config.captions),
         reused: folder.is_whole() && file_names(config).all(|name| folder.has(&name)),

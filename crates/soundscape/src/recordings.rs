@@ -18,7 +18,7 @@ use crate::Error;
 use hark_corpus::delimited::{Rows, open};
 
 /// No more of a recording is used.
-const LONGEST: f64 = 30.0;
+const MAX_LENGTH: f64 = 30.0;
 /// What is below this share of the peak at a recording's ends is taken for silence: 34 dB.
 const SILENCE: f32 = 0.02;
 /// The loudest moment is looked for in windows of this length.
@@ -156,7 +156,7 @@ impl Library {
 }
 
 fn read(path: &Path, rate: u32) -> Result<Vec<f32>, Error> {
-    Ok(hark_audio::read(path, rate, Some(LONGEST))
+    Ok(hark_audio::read(path, rate, Some(MAX_LENGTH))
         .map_err(Error::Recording)?
         .samples)
 }

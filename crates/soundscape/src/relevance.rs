@@ -1,6 +1,6 @@
 //! How true a caption is of a clip.
 //!
-//! In: what a caption says ([`Said`]) and a clip's description. Out: a number from 0 to 1, the share of the caption's
+//! In: what a caption says ([`Claims`]) and a clip's description. Out: a number from 0 to 1, the share of the caption's
 //! claims that hold, each with its weight:
 //!
 //! ```text
@@ -40,7 +40,7 @@ pub struct SaidRelation {
 
 /// What a caption says: a part of a scene.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Said {
+pub(super) struct Claims {
     pub(super) events: Vec<SaidEvent>,
     pub(super) relations: Vec<SaidRelation>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Said {
 const KIND: f64 = 2.0;
 
 /// The relevance of a caption to a clip.
-pub(super) fn relevance(said: &Said, clip: &Description) -> f64 {
+pub(super) fn relevance(said: &Claims, clip: &Description) -> f64 {
     let place = |kind: usize| clip.events.iter().position(|event| event.kind == kind);
     let (mut claimed, mut held) = (0.0, 0.0);
     for event in &said.events {
@@ -130,8 +130,8 @@ mod tests {
         }
     }
 
-    fn said(events: &[(usize, Attributes)], relations: &[(usize, usize, Relation)]) -> Said {
-        Said {
+    fn said(events: &[(usize, Attributes)], relations: &[(usize, usize, Relation)]) -> Claims {
+        Claims {
             events: events
                 .iter()
                 .map(|&(kind, attributes)| SaidEvent { kind, attributes })
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(said: &Said, expected: f64) {
+    fn check(said: &Claims, expected: f64) {
         let got = relevance(said, &clip());
         assert!((got - expected).abs() < 1e-12, "{got}, expected {expected}");
     }
@@ -198,6 +198,6 @@ mod tests {
             &said(&[(3, loud), (4, nothing)], &[(0, 1, Relation::Before)]),
             0.5,
         );
-        check(&Said::default(), 0.0);
+        check(&Claims::default(), 0.0);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use hark_work::random::{Random, key};
 use serde::Serialize;
 
-use super::caption::{self, Caption, Speaker, Wording};
+use super::caption::{self, Caption, CaptionWriter, Wording};
 use super::folder::Folder;
 use super::relevance::SaidRelation;
 use super::scene::{self, Attributes, Description, Plan};
@@ -104,7 +104,7 @@ fn clips(
 ) -> Result<Vec<Clip>, Error> {
     let descriptions = descriptions(studio, split, number)?;
     let config = studio.config;
-    let speaker = Speaker {
+    let speaker = CaptionWriter {
         wording: match (config.disjoint_wording, split) {
             (false, _) => Wording::All,
             (true, Split::Train) => Wording::Open,

@@ -15,7 +15,7 @@ fn small() -> Config {
     }
 }
 
-fn run(config: &Config, folder: &Path, threads: usize) -> Result<Made, Error> {
+fn run(config: &Config, folder: &Path, threads: usize) -> Result<Generated, Error> {
     make(config, folder, threads, &hark_work::progress::no_progress)
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::Split;
 use super::config::MAX_PAIRS;
-use super::relevance::{Said, relevance};
+use super::relevance::{Claims, relevance};
 use super::scene::Description;
 use hark_corpus::delimited::{Rows, open};
 use hark_corpus::{CaptionSet, Format};
@@ -122,7 +122,7 @@ impl Truth {
     }
 
     /// From scenes; the numbers are those that a file would keep.
-    pub(super) fn compute<'a>(said: impl Iterator<Item = &'a Said>, clips: &[&Description]) -> Self {
+    pub(super) fn compute<'a>(said: impl Iterator<Item = &'a Claims>, clips: &[&Description]) -> Self {
         let mut parts = Vec::new();
         let mut captions = 0;
         for said in said {

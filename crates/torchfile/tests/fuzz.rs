@@ -18,7 +18,7 @@ use zip::{CompressionMethod, ZipWriter};
 const TIME: Duration = Duration::from_secs(4);
 
 /// Tensors of more elements are not read: a number repeated so often would only take time.
-const MOST_ELEMENTS: usize = 1 << 20;
+const MAX_ELEMENTS: usize = 1 << 20;
 
 /// Instructions of pickles, with their arguments; each is whole, so that random ones in a row get somewhere.
 #[rustfmt::skip]
@@ -111,7 +111,7 @@ fn read(bytes: &[u8], place: &Place) -> usize {
     };
     for (name, info) in file.tensors() {
         assert_eq!(info.elements(), info.shape.iter().product::<usize>());
-        if info.elements() > MOST_ELEMENTS {
+        if info.elements() > MAX_ELEMENTS {
             continue;
         }
         if let Ok(numbers) = file.read_f32(name) {

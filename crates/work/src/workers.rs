@@ -39,9 +39,9 @@ impl<T> Shared<T> {
 }
 
 /// Tells everyone to stop when a thread ends by a panic, which would otherwise leave the others waiting.
-struct Alarm<'a, T>(&'a Shared<T>);
+struct StopOnPanic<'a, T>(&'a Shared<T>);
 
-impl<T> Drop for Alarm<'_, T> {
+impl<T> Drop for StopOnPanic<'_, T> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.lock().stop = true;
@@ -75,7 +75,7 @@ pub fn in_order<T: Send, B>(
     std::thread::scope(|scope| {
         for _ in 0..workers.max(1) {
             scope.spawn(|| {
-                let alarm = Alarm(&shared);
+                let alarm = StopOnPanic(&shared);
                 loop {
                     let mut state = shared.lock();
                     while !state.stop && state.next < numbers.end && state.next >= state.wanted + ahead {
@@ -95,7 +95,7 @@ pub fn in_order<T: Send, B>(
             });
         }
         // If taking breaks down, the workers must not wait for it.
-        let _alarm = Alarm(&shared);
+        let _alarm = StopOnPanic(&shared);
         let mut result = ControlFlow::Continue(());
         for number in numbers.clone() {
             let since = Instant::now();

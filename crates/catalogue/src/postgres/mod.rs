@@ -26,8 +26,8 @@ use upkeep::Scene;
 
 use crate::words::Asked;
 use crate::{
-    Change, Count, Entry, Error, Failure, File, Filter, Known, Match, Near, Overview, Settings, Store,
-    Window, filter, overview, prepare,
+    Change, Count, Entry, Error, Failure, File, Filter, IndexedFile, Overview, Settings, Store, TextHit,
+    Window, WindowHit, filter, overview, prepare,
 };
 
 /// Files that are read at a time when all are.
@@ -184,7 +184,7 @@ fn counts<T: std::fmt::Display>(
 }
 
 fn overview(session: &mut Session<'_>) -> Result<Overview, Failed> {
-    let most = overview::MOST as i64;
+    let most = overview::MAX as i64;
     let totals = session.one(sql::TOTALS, &[])?;
     let roots = roots(session)?;
     // A root is also a folder of a root above it, with the same files.
@@ -207,7 +207,7 @@ fn overview(session: &mut Session<'_>) -> Result<Overview, Failed> {
         roots,
         folders: folders
             .into_iter()
-            .take(overview::MOST)
+            .take(overview::MAX)
             .map(|(value, files)| Count { value, files })
             .collect(),
         tags: counts(&tags, |row| row.try_get::<_, String>(0))?,
@@ -242,7 +242,7 @@ impl Store for PostgresStore {
             .run(Purpose::Write, |session| write::remove_root(session, root))
     }
 
-    fn known(&self) -> Result<Vec<Known>, Error> {
+    fn known(&self) -> Result<Vec<IndexedFile>, Error> {
         self.pool.run(Purpose::Read, |session| {
             Ok(session
                 .query(sql::KNOWN, &[])?
@@ -273,9 +273,9 @@ impl Store for PostgresStore {
         })
     }
 
-    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<Near>, Error> {
+    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error> {
         let question = prepare::question(query, &self.settings)?;
-        if k == 0 || filter.is_shut() {
+        if k == 0 || filter.matches_nothing() {
             return Ok(Vec::new());
         }
         self.pool.run(Purpose::Search, |session| {
@@ -283,25 +283,25 @@ impl Store for PostgresStore {
         })
     }
 
-    fn matching(
+    fn search_text(
         &self,
         text: &str,
         without: &[String],
         k: usize,
         filter: &Filter,
-    ) -> Result<Vec<Match>, Error> {
+    ) -> Result<Vec<TextHit>, Error> {
         let (asked, mut without) = (Asked::new(text), Asked::all(without));
         without.words.truncate(UNWANTED);
-        if asked.words.is_empty() || k == 0 || filter.is_shut() {
+        if asked.words.is_empty() || k == 0 || filter.matches_nothing() {
             return Ok(Vec::new());
         }
         self.pool.run(Purpose::Search, |session| {
-            search::matching(session, &asked, &without, k, filter)
+            search::search_text(session, &asked, &without, k, filter)
         })
     }
 
     fn browse(&self, filter: &Filter, skip: usize, limit: usize) -> Result<Vec<i64>, Error> {
-        if filter.is_shut() {
+        if filter.matches_nothing() {
             return Ok(Vec::new());
         }
         self.pool.run(Purpose::Search, |session| {
@@ -382,8 +382,8 @@ impl Store for PostgresStore {
         self.pages(|_, file| Ok(take(file)))
     }
 
-    fn tidy(&self, progress: Progress<'_>) -> Result<(), Error> {
-        upkeep::tidy(&self.scene(), progress)
+    fn optimize(&self, progress: Progress<'_>) -> Result<(), Error> {
+        upkeep::optimize(&self.scene(), progress)
     }
 
     fn check(&self) -> Result<Vec<String>, Error> {

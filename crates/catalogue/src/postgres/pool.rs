@@ -21,7 +21,7 @@ use super::address::Address;
 use crate::Error;
 
 /// Connections at one time.
-const MOST: usize = 8;
+const MAX: usize = 8;
 /// How often work is begun whose transaction could not be ordered among others.
 const TRIES_ORDER: u32 = 20;
 /// How long work is begun again whose connection was lost: a restart with recovery, or a failover, takes less.
@@ -132,7 +132,7 @@ impl Session<'_> {
     }
 }
 
-/// The connections to one server, at most [`MOST`].
+/// The connections to one server, at most [`MAX`].
 pub(super) struct Pool {
     address: Address,
     /// Said at the beginning of each transaction: where names are looked up.
@@ -273,9 +273,9 @@ impl Pool {
     fn enter(&self) -> Result<Place<'_>, Error> {
         let (mut state, waited) = self
             .free
-            .wait_timeout_while(self.lock(), QUEUE, |state| state.busy >= MOST)
+            .wait_timeout_while(self.lock(), QUEUE, |state| state.busy >= MAX)
             .unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() && state.busy >= MOST {
+        if waited.timed_out() && state.busy >= MAX {
             return Err(Error::Busy {
                 server: self.address.name().to_owned(),
                 seconds: QUEUE.as_secs(),

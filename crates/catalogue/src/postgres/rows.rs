@@ -7,7 +7,7 @@ use postgres::Row;
 use postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 
 use super::pool::Failed;
-use crate::{Error, Failure, File, Known, Near, Stat, Window};
+use crate::{Error, Failure, File, IndexedFile, Stat, Window, WindowHit};
 
 /// A vector on its way to or from pgvector's `halfvec`: the count and a zero as 16-bit integers, then the numbers, all with the
 /// high byte first.
@@ -60,8 +60,8 @@ fn stat(row: &Row, at: usize) -> Result<Stat, postgres::Error> {
     })
 }
 
-pub(super) fn known(row: &Row) -> Result<Known, postgres::Error> {
-    Ok(Known {
+pub(super) fn known(row: &Row) -> Result<IndexedFile, postgres::Error> {
+    Ok(IndexedFile {
         id: row.try_get(0)?,
         path: row.try_get(1)?,
         stat: stat(row, 2)?,
@@ -84,7 +84,7 @@ pub(super) fn file(row: &Row, place: &str) -> Result<File, Failed> {
         place: place.to_owned(),
         fault: format!("the description of {path}"),
     };
-    let mut sound: crate::Sound = serde_json::from_str(row.try_get(5)?).map_err(damaged)?;
+    let mut sound: crate::AudioInfo = serde_json::from_str(row.try_get(5)?).map_err(damaged)?;
     let notes = serde_json::from_str(row.try_get(6)?).map_err(damaged)?;
     sound.peaks = row.try_get(7)?;
     sound.fingerprint = row.try_get(8)?;
@@ -107,8 +107,8 @@ pub(super) fn window(row: &Row) -> Result<Window, postgres::Error> {
     })
 }
 
-pub(super) fn near(row: &Row) -> Result<Near, postgres::Error> {
-    Ok(Near {
+pub(super) fn near(row: &Row) -> Result<WindowHit, postgres::Error> {
+    Ok(WindowHit {
         file: row.try_get(0)?,
         start: row.try_get(1)?,
         end: row.try_get(2)?,

@@ -12,7 +12,7 @@ use crate::{Error, Settings, prepare};
 /// The format that is written and the newest that is read.
 const FORMAT: i64 = 1;
 /// PostgreSQL cuts longer names off, and two libraries would be one.
-const LONGEST_NAME: usize = 63 - PREFIX.len();
+const MAX_NAME: usize = 63 - PREFIX.len();
 const PREFIX: &str = "hark_";
 /// The most numbers in a `halfvec`.
 const WIDEST: usize = 16_000;
@@ -36,10 +36,10 @@ pub(super) struct Opened {
 /// If a library cannot have this name.
 pub(super) fn schema_of(library: &str) -> Result<String, Error> {
     let plain = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'_' || letter == b'-';
-    if library.is_empty() || library.len() > LONGEST_NAME || !library.bytes().all(plain) {
+    if library.is_empty() || library.len() > MAX_NAME || !library.bytes().all(plain) {
         return Err(Error::LibraryName {
             name: library.to_owned(),
-            most: LONGEST_NAME,
+            most: MAX_NAME,
         });
     }
     Ok(format!("{PREFIX}{library}"))
@@ -224,18 +224,10 @@ mod tests {
 
     #[test]
     fn names_are_plain() {
-        for name in ["a", "field-recordings_2026", "A", &"x".repeat(LONGEST_NAME)] {
+        for name in ["a", "field-recordings_2026", "A", &"x".repeat(MAX_NAME)] {
             assert_eq!(schema_of(name).ok(), Some(format!("hark_{name}")));
         }
-        for name in [
-            "",
-            "a b",
-            "a\"b",
-            "é",
-            "a;DROP",
-            "a.b",
-            &"x".repeat(LONGEST_NAME + 1),
-        ] {
+        for name in ["", "a b", "a\"b", "é", "a;DROP", "a.b", &"x".repeat(MAX_NAME + 1)] {
             assert!(
                 matches!(schema_of(name), Err(Error::LibraryName { .. })),
                 "{name:?}"

@@ -12,7 +12,7 @@ use super::rows::{self, Half};
 use super::sql::{self, Way};
 use super::write::tag_keys;
 use crate::words::Asked;
-use crate::{Filter, Match, Near, prepare};
+use crate::{Filter, TextHit, WindowHit, prepare};
 
 /// So many windows are compared rather than looked for by the index.
 const FEW: i64 = 20_000;
@@ -26,7 +26,7 @@ const CANDIDATES: usize = 4;
 /// The fewest of them.
 const FEWEST_CANDIDATES: usize = 200;
 /// Nobody looks at more answers.
-const MOST: usize = 100_000;
+const MAX: usize = 100_000;
 
 /// What a filter demands of a row `f` of `files`, as a clause with the numbers of its values from `first` on.
 pub(super) struct Conditions {
@@ -118,10 +118,10 @@ pub(super) fn nearest(
     k: usize,
     filter: &Filter,
     iterates: bool,
-) -> Result<Vec<Near>, Failed> {
-    let k = k.min(MOST);
+) -> Result<Vec<WindowHit>, Failed> {
+    let k = k.min(MAX);
     let question = Half(question);
-    let few = !filter.is_open() && passing(session, filter)? <= FEW;
+    let few = !filter.is_empty() && passing(session, filter)? <= FEW;
     let mut found = if few {
         Vec::new()
     } else {
@@ -152,7 +152,7 @@ pub(super) fn plan(
     session.batch(&settings(k, iterates))?;
     let conditions = Conditions::new(filter, 3);
     let sql = format!("EXPLAIN {}", sql::nearest(Way::Index, &conditions.sql));
-    let rows = session.query_once(&sql, &conditions.after(&[&Half(question), &(k.min(MOST) as i64)]))?;
+    let rows = session.query_once(&sql, &conditions.after(&[&Half(question), &(k.min(MAX) as i64)]))?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
@@ -162,7 +162,7 @@ fn look(
     question: &Half,
     k: usize,
     filter: &Filter,
-) -> Result<Vec<Near>, Failed> {
+) -> Result<Vec<WindowHit>, Failed> {
     let conditions = Conditions::new(filter, 3);
     let sql = sql::nearest(way, &conditions.sql);
     let rows = session.query_once(&sql, &conditions.after(&[question, &(k as i64)]))?;
@@ -183,21 +183,21 @@ fn passing(session: &mut Session<'_>, filter: &Filter) -> Result<i64, Failed> {
 }
 
 /// Files with words of a text, best first.
-pub(super) fn matching(
+pub(super) fn search_text(
     session: &mut Session<'_>,
     asked: &Asked,
     without: &Asked,
     k: usize,
     filter: &Filter,
-) -> Result<Vec<Match>, Failed> {
+) -> Result<Vec<TextHit>, Failed> {
     let (count, others) = (asked.words.len(), without.words.len());
     let words: Vec<String> = (0..count)
         .map(|at| sql::word(2 + at, asked.unfinished && at + 1 == count))
         .collect();
     let avoided: Vec<String> = (0..others).map(|at| sql::word(2 + count + at, false)).collect();
     let conditions = Conditions::new(filter, 2 + count + others);
-    let sql = sql::matching(&words, &avoided, &conditions.sql);
-    let k = k.min(MOST) as i64;
+    let sql = sql::search_text(&words, &avoided, &conditions.sql);
+    let k = k.min(MAX) as i64;
     let mut own: Vec<&(dyn ToSql + Sync)> = vec![&k];
     own.extend(
         asked
@@ -209,7 +209,7 @@ pub(super) fn matching(
     let rows = session.query_once(&sql, &conditions.after(&own))?;
     rows.iter()
         .map(|row| {
-            Ok(Match {
+            Ok(TextHit {
                 file: row.try_get(0)?,
                 score: row.try_get(1)?,
                 share: row.try_get(2)?,

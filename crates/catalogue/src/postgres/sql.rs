@@ -263,7 +263,7 @@ pub(super) fn word(number: usize, unfinished: bool) -> String {
 
 /// Files with words, the more of them the better: $1 is how many files. The rank moves a file between those with one word less and
 /// those with one more.
-pub(super) fn matching(words: &[String], without: &[String], conditions: &str) -> String {
+pub(super) fn search_text(words: &[String], without: &[String], conditions: &str) -> String {
     let any = any_of(words);
     let found: Vec<String> = words
         .iter()

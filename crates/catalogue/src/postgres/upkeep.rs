@@ -39,7 +39,7 @@ enum Index {
 }
 
 /// Builds the index if it is worthwhile and there is none; renews what the server knows for planning.
-pub(super) fn tidy(scene: &Scene<'_>, progress: Progress<'_>) -> Result<(), Error> {
+pub(super) fn optimize(scene: &Scene<'_>, progress: Progress<'_>) -> Result<(), Error> {
     let total = scene.pool.run(Purpose::Read, |session| {
         Ok(session.one(sql::TOTALS, &[])?.try_get::<_, i64>(1)? as u64)
     })?;

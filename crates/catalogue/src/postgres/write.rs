@@ -13,7 +13,7 @@ use super::pool::{Failed, Session};
 use super::rows::{self, Half};
 use super::sql;
 use crate::words::Columns;
-use crate::{Change, Entry, Error, Failure, Notes, Settings, Sound, Stat, Window, filter, prepare};
+use crate::{AudioInfo, Change, Entry, Error, Failure, Notes, Settings, Stat, Window, filter, prepare};
 
 /// Windows in one statement: with 4,000 numbers each, 8 MB.
 const WINDOWS_AT_ONCE: usize = 1_000;
@@ -28,16 +28,16 @@ const PATH: usize = 2_600;
 pub(super) fn verify(changes: &[Change], settings: &Settings) -> Result<(), Error> {
     for change in changes {
         let path = match change {
-            Change::Put(entry) => {
+            Change::Upsert(entry) => {
                 prepare::windows(entry, settings)?;
                 &entry.path
             }
             Change::Copy { path, .. } | Change::Move { path, .. } => path,
-            Change::Fail(failure) => &failure.path,
-            Change::Touch { .. }
-            | Change::Annotate { .. }
+            Change::AddFailure(failure) => &failure.path,
+            Change::UpdateStat { .. }
+            | Change::SetNotes { .. }
             | Change::Remove { .. }
-            | Change::Forget { .. } => continue,
+            | Change::ClearFailure { .. } => continue,
         };
         // Three bytes for a NUL that was one.
         let got = prepare::text(path).len();
@@ -55,10 +55,10 @@ pub(super) fn verify(changes: &[Change], settings: &Settings) -> Result<(), Erro
 /// Changes in the order in which they are made: neighbours that put recordings are sorted by path.
 pub(super) fn ordered(changes: &[Change]) -> Vec<&Change> {
     let mut ordered: Vec<&Change> = changes.iter().collect();
-    let is_put = |change: &&Change| matches!(change, Change::Put(_));
+    let is_put = |change: &&Change| matches!(change, Change::Upsert(_));
     for run in ordered.chunk_by_mut(|a, b| is_put(a) && is_put(b)) {
         run.sort_by_key(|change| match change {
-            Change::Put(entry) => entry.path.as_str(),
+            Change::Upsert(entry) => entry.path.as_str(),
             _ => "",
         });
     }
@@ -75,7 +75,7 @@ pub(super) fn apply(
     hold(session, changes)?;
     for change in changes {
         match change {
-            Change::Put(entry) => put(session, entry, settings)?,
+            Change::Upsert(entry) => put(session, entry, settings)?,
             Change::Copy {
                 of,
                 path,
@@ -83,13 +83,13 @@ pub(super) fn apply(
                 notes,
             } => copy(session, *of, path, *stat, notes, place)?,
             Change::Move { id, path, stat } => relocate(session, *id, path, *stat, place)?,
-            Change::Touch { id, stat } => {
+            Change::UpdateStat { id, stat } => {
                 session.execute(sql::TOUCH, &[id, &(stat.size as i64), &stat.modified])?;
             }
-            Change::Annotate { id, notes } => annotate(session, *id, notes, place)?,
+            Change::SetNotes { id, notes } => annotate(session, *id, notes, place)?,
             Change::Remove { id } => drop_by(session, sql::DROP_FILE, &[id])?,
-            Change::Fail(failure) => fail(session, failure)?,
-            Change::Forget { path } => forget(session, path)?,
+            Change::AddFailure(failure) => fail(session, failure)?,
+            Change::ClearFailure { path } => forget(session, path)?,
         }
     }
     Ok(())
@@ -110,7 +110,7 @@ fn hold(session: &mut Session<'_>, changes: &[&Change]) -> Result<(), Failed> {
     let (mut paths, mut ids): (Vec<Cow<'_, str>>, Vec<i64>) = (Vec::new(), Vec::new());
     for change in changes {
         match change {
-            Change::Put(entry) => paths.push(prepare::text(&entry.path)),
+            Change::Upsert(entry) => paths.push(prepare::text(&entry.path)),
             Change::Copy { of, path, .. } => {
                 ids.push(*of);
                 paths.push(prepare::text(path));
@@ -119,9 +119,11 @@ fn hold(session: &mut Session<'_>, changes: &[&Change]) -> Result<(), Failed> {
                 ids.push(*id);
                 paths.push(prepare::text(path));
             }
-            Change::Touch { id, .. } | Change::Annotate { id, .. } | Change::Remove { id } => ids.push(*id),
-            Change::Fail(failure) => paths.push(prepare::text(&failure.path)),
-            Change::Forget { .. } => {}
+            Change::UpdateStat { id, .. } | Change::SetNotes { id, .. } | Change::Remove { id } => {
+                ids.push(*id)
+            }
+            Change::AddFailure(failure) => paths.push(prepare::text(&failure.path)),
+            Change::ClearFailure { .. } => {}
         }
     }
     session.query(sql::HOLD, &[&paths, &ids])?;
@@ -154,7 +156,7 @@ struct FileRow<'a> {
     path: &'a str,
     stat: Stat,
     content: &'a str,
-    sound: &'a Sound,
+    sound: &'a AudioInfo,
     notes: &'a Notes,
     windows: i32,
 }
@@ -276,7 +278,7 @@ fn describe(
     session: &mut Session<'_>,
     id: i64,
     path: &str,
-    sound: &Sound,
+    sound: &AudioInfo,
     notes: &Notes,
 ) -> Result<(), Failed> {
     let words = Words::new(path, sound, notes);
@@ -340,7 +342,7 @@ struct Words {
 }
 
 impl Words {
-    fn new(path: &str, sound: &Sound, notes: &Notes) -> Self {
+    fn new(path: &str, sound: &AudioInfo, notes: &Notes) -> Self {
         let columns = Columns::new(path, sound, notes);
         let both = |a: &str, b: &str| format!("{} {}", cut(a, WORDS), cut(b, WORDS));
         Self {

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use crate::filter::{holds, range};
 use crate::words::Columns;
-use crate::{Change, Entry, Failure, Notes, Settings, Sound, Stat, Window, prepare};
+use crate::{AudioInfo, Change, Entry, Failure, Notes, Settings, Stat, Window, prepare};
 use crate::{Error, sqlite::read};
 
 type Done<T = ()> = Result<T, rusqlite::Error>;
@@ -14,7 +14,7 @@ type Done<T = ()> = Result<T, rusqlite::Error>;
 /// Whatever an entry may be refused for is looked for before anything is changed.
 pub(super) fn validate(changes: &[Change], settings: &Settings) -> Result<(), Error> {
     for change in changes {
-        if let Change::Put(entry) = change {
+        if let Change::Upsert(entry) = change {
             prepare::windows(entry, settings)?;
         }
     }
@@ -65,7 +65,7 @@ impl<'a> Writer<'a> {
     /// Makes one change, which has been validated.
     pub(super) fn change(&mut self, change: &Change) -> Done {
         match change {
-            Change::Put(entry) => self.put(entry),
+            Change::Upsert(entry) => self.put(entry),
             Change::Copy {
                 of,
                 path,
@@ -73,16 +73,16 @@ impl<'a> Writer<'a> {
                 notes,
             } => self.copy(*of, &prepare::text(path), *stat, notes),
             Change::Move { id, path, stat } => self.relocate(*id, &prepare::text(path), *stat),
-            Change::Touch { id, stat } => {
+            Change::UpdateStat { id, stat } => {
                 let sql = "UPDATE files SET size = ?2, modified = ?3 WHERE id = ?1";
                 self.prepare_cached(sql)?
                     .execute(params![id, stat.size as i64, stat.modified])?;
                 Ok(())
             }
-            Change::Annotate { id, notes } => self.annotate(*id, notes),
+            Change::SetNotes { id, notes } => self.annotate(*id, notes),
             Change::Remove { id } => self.drop_file(*id),
-            Change::Fail(failure) => self.fail(failure),
-            Change::Forget { path } => self.forget(&prepare::text(path)),
+            Change::AddFailure(failure) => self.fail(failure),
+            Change::ClearFailure { path } => self.forget(&prepare::text(path)),
         }
     }
 
@@ -99,7 +99,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Makes room for a recording at a path: the number of the path, or a new one, with nothing but what `files` and `details` keep.
-    fn place(&mut self, path: &str, stat: Stat, content: &str, sound: &Sound) -> Done<i64> {
+    fn place(&mut self, path: &str, stat: Stat, content: &str, sound: &AudioInfo) -> Done<i64> {
         self.forget(path)?;
         let columns = "size = ?2, modified = ?3, content = ?4, seconds = ?5, rate = ?6, channels = ?7, container = ?8, \
                        codec = ?9, date = ?10";
@@ -145,7 +145,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Replaces notes, and the words that a file is found by.
-    fn notes(&self, id: i64, path: &str, sound: &Sound, notes: &Notes) -> Done {
+    fn notes(&self, id: i64, path: &str, sound: &AudioInfo, notes: &Notes) -> Done {
         let captions = serde_json::json!(notes.captions).to_string();
         self.prepare_cached("UPDATE details SET captions = ?2 WHERE file = ?1")?
             .execute(params![id, captions])?;
@@ -176,7 +176,7 @@ impl<'a> Writer<'a> {
         };
         let notes = prepare::notes(notes);
         if file.path == path {
-            self.change(&Change::Touch { id: of, stat })?;
+            self.change(&Change::UpdateStat { id: of, stat })?;
             return self.notes(of, path, &file.sound, &notes);
         }
         let id = self.place(path, stat, &file.content, &file.sound)?;

@@ -14,7 +14,7 @@ type Done<T> = Result<T, rusqlite::Error>;
 /// to 0.001.
 const UNIT: f64 = 2e-3;
 /// Faults of one kind that are told.
-const MOST: usize = 20;
+const MAX: usize = 20;
 
 /// Everything that is wrong. The connection must be a new one: the full-text index of one that has been in use checks what it
 /// remembers of it.
@@ -41,7 +41,7 @@ pub(super) fn check(connection: &Connection, index: &Path, dim: usize) -> Done<V
     );
     for (sql, what) in QUESTIONS {
         let found = texts(connection, sql)?;
-        faults.extend(found.into_iter().take(MOST).map(|text| format!("{text}: {what}")));
+        faults.extend(found.into_iter().take(MAX).map(|text| format!("{text}: {what}")));
     }
     windows(connection, dim, &mut faults)?;
     indexed(connection, index, dim, &mut faults)?;
@@ -108,7 +108,7 @@ fn windows(connection: &Connection, dim: usize, faults: &mut Vec<String>) -> Don
     let mut before: Option<(String, f64)> = None;
     let mut told = 0;
     while let Some(row) = rows.next()?
-        && told < MOST
+        && told < MAX
     {
         let path: String = row.get(0)?;
         let (seconds, start, end): (f64, f64, f64) = (row.get(1)?, row.get(2)?, row.get(3)?);

@@ -7,19 +7,19 @@ use rusqlite::{Connection, params};
 
 use crate::sqlite::passing::passing;
 use crate::words::{Asked, WEIGHTS};
-use crate::{Filter, Match};
+use crate::{Filter, TextHit};
 
 type Done<T> = Result<T, rusqlite::Error>;
 
-pub(super) fn matching(
+pub(super) fn search_text(
     connection: &Connection,
     text: &str,
     without: &[String],
     k: usize,
     filter: &Filter,
-) -> Done<Vec<Match>> {
+) -> Done<Vec<TextHit>> {
     let asked = Asked::new(text);
-    if asked.words.is_empty() || k == 0 || filter.is_shut() {
+    if asked.words.is_empty() || k == 0 || filter.matches_nothing() {
         return Ok(Vec::new());
     }
     let passing = passing(connection, filter)?;
@@ -27,7 +27,7 @@ pub(super) fn matching(
         Some(expression) => having(connection, &expression)?.into_iter().collect(),
         None => HashSet::new(),
     };
-    let admits = |file: i64| {
+    let matches = |file: i64| {
         passing
             .as_ref()
             .is_none_or(|passing| passing.binary_search(&file).is_ok())
@@ -42,7 +42,7 @@ pub(super) fn matching(
         if having.len() as i64 * 2 <= files {
             rare.push(term.clone());
         }
-        for file in having.into_iter().filter(|&file| admits(file)) {
+        for file in having.into_iter().filter(|&file| matches(file)) {
             found.entry(file).or_default().words += 1;
         }
     }
@@ -53,12 +53,12 @@ pub(super) fn matching(
         score(connection, &expression, &mut found)?;
     }
     let all = terms.len() as f64;
-    let mut matches: Vec<Match> = found
+    let mut matches: Vec<TextHit> = found
         .into_iter()
         .map(|(file, Found { words, score })| {
             // The score moves a file between those with one word less and one word more.
             let score = (f64::from(words) + score / (1.0 + score)) / all;
-            Match {
+            TextHit {
                 file,
                 score,
                 share: f64::from(words) / all,
@@ -136,7 +136,7 @@ fn having(connection: &Connection, expression: &str) -> Done<Vec<i64>> {
 }
 
 /// Leaves the `k` best, in order. Only where scores are equal does a path decide, and only then is it looked up.
-fn best(connection: &Connection, matches: &mut Vec<Match>, k: usize) -> Done<()> {
+fn best(connection: &Connection, matches: &mut Vec<TextHit>, k: usize) -> Done<()> {
     matches.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.file.cmp(&b.file)));
     if let Some(last) = k
         .checked_sub(1)

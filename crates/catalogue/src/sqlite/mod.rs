@@ -23,12 +23,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LockResult, Mutex, MutexGuard, PoisonError};
 
-use hark_nearest::approximate::WORTHWHILE_ROWS;
+use hark_nearest::approximate::MIN_ROWS_FOR_HNSW;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{
-    Change, Entry, Error, Failure, File, Filter, Known, Match, Near, Overview, Settings, Store, Window,
-    prepare,
+    Change, Entry, Error, Failure, File, Filter, IndexedFile, Overview, Settings, Store, TextHit, Window,
+    WindowHit, prepare,
 };
 use changes::Writer;
 use held::State;
@@ -185,7 +185,7 @@ impl SqliteStore {
             folder: folder.to_owned(),
             path,
             settings,
-            worthwhile: WORTHWHILE_ROWS,
+            worthwhile: MIN_ROWS_FOR_HNSW,
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
             idle: Mutex::new(vec![connection]),
             held: Mutex::default(),
@@ -364,7 +364,7 @@ impl SqliteStore {
         query: &[f32],
         k: usize,
         filter: &Filter,
-    ) -> Result<Vec<Near>, Error> {
+    ) -> Result<Vec<WindowHit>, Error> {
         let fault = |error| self.fault(error);
         // Another thread may hold a newer state than this one sees, a few times. One that is never seen is that of another file.
         for _ in 0..1000 {
@@ -415,7 +415,7 @@ impl Store for SqliteStore {
         self.write(|writer| writer.remove_root(root))
     }
 
-    fn known(&self) -> Result<Vec<Known>, Error> {
+    fn known(&self) -> Result<Vec<IndexedFile>, Error> {
         self.read(read::known)
     }
 
@@ -428,7 +428,7 @@ impl Store for SqliteStore {
         self.write(|writer| changes.iter().try_for_each(|change| writer.change(change)))
     }
 
-    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<Near>, Error> {
+    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error> {
         let query = prepare::question(query, &self.settings)?;
         if k == 0 {
             return Ok(Vec::new());
@@ -436,14 +436,14 @@ impl Store for SqliteStore {
         self.with(|connection| self.nearest_in(connection, &query, k, filter))
     }
 
-    fn matching(
+    fn search_text(
         &self,
         text: &str,
         without: &[String],
         k: usize,
         filter: &Filter,
-    ) -> Result<Vec<Match>, Error> {
-        self.read(|connection| matching::matching(connection, text, without, k, filter))
+    ) -> Result<Vec<TextHit>, Error> {
+        self.read(|connection| matching::search_text(connection, text, without, k, filter))
     }
 
     fn browse(&self, filter: &Filter, skip: usize, limit: usize) -> Result<Vec<i64>, Error> {
@@ -478,7 +478,7 @@ impl Store for SqliteStore {
         self.read(|connection| read::each_file(connection, take))
     }
 
-    fn tidy(&self, progress: Progress<'_>) -> Result<(), Error> {
+    fn optimize(&self, progress: Progress<'_>) -> Result<(), Error> {
         let fault = |error| self.fault(error);
         let tidy = Tidy {
             index: &self.index(),

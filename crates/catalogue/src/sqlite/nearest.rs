@@ -10,7 +10,7 @@ use hark_nearest::scan;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::sqlite::held::{Piece, State, place, vector};
-use crate::{Error, Near};
+use crate::{Error, WindowHit};
 
 /// Rows that are read from the database at a time.
 const BLOCK: usize = 4096;
@@ -37,7 +37,7 @@ pub(super) struct Question<'a> {
 
 impl Question<'_> {
     /// The nearest windows, best first; equal ones by their numbers.
-    pub(super) fn answer(&self) -> Result<Vec<Near>, Error> {
+    pub(super) fn answer(&self) -> Result<Vec<WindowHit>, Error> {
         if self.passing.as_ref().is_some_and(Vec::is_empty) {
             return Ok(Vec::new());
         }
@@ -61,11 +61,11 @@ impl Question<'_> {
     /// Compares vectors in memory.
     fn compare(&self, piece: &Piece, best: &mut Best) -> Result<(), Error> {
         let passing = self.passing.as_deref();
-        let admits = |row: usize| {
+        let matches = |row: usize| {
             let (file, passing) = (piece.files.get(row), passing.unwrap_or_default());
             file.is_some_and(|file| passing.binary_search(file).is_ok())
         };
-        let allow: Option<&(dyn Fn(usize) -> bool + Sync)> = passing.map(|_| &admits as _);
+        let allow: Option<&(dyn Fn(usize) -> bool + Sync)> = passing.map(|_| &matches as _);
         let dim = self.query.len();
         for (row, score) in scan::nearest(&piece.rows, dim, self.query, self.k, self.threads, allow)? {
             best.found.extend(piece.ids.get(row).map(|&id| (score, id)));
@@ -174,14 +174,14 @@ impl Question<'_> {
             .map_err(self.fault)
     }
 
-    fn described(&self, found: &[(f32, i64)]) -> Result<Vec<Near>, Error> {
+    fn described(&self, found: &[(f32, i64)]) -> Result<Vec<WindowHit>, Error> {
         let sql = "SELECT file, start, \"end\", whole FROM windows WHERE id = ?1";
         let mut find = self.connection.prepare_cached(sql).map_err(self.fault)?;
         let mut near = Vec::with_capacity(found.len());
         for &(score, id) in found {
             let window = find
                 .query_row([id], |row| {
-                    Ok(Near {
+                    Ok(WindowHit {
                         file: row.get(0)?,
                         start: row.get(1)?,
                         end: row.get(2)?,

@@ -99,10 +99,10 @@ impl<'a> Passing<'a> {
 
 /// The files that pass a filter, ascending; none if all do.
 pub(super) fn passing(connection: &Connection, filter: &Filter) -> Result<Option<Vec<i64>>, rusqlite::Error> {
-    if filter.is_open() {
+    if filter.is_empty() {
         return Ok(None);
     }
-    if filter.is_shut() {
+    if filter.matches_nothing() {
         return Ok(Some(Vec::new()));
     }
     let passing = Passing::new(filter);

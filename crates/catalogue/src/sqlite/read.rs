@@ -6,9 +6,11 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 
-use crate::overview::{MOST, folders};
+use crate::overview::{MAX, folders};
 use crate::sqlite::passing::Passing;
-use crate::{Count, Entry, Failure, File, Filter, Known, Notes, Overview, Sound, Stat, Window, prepare};
+use crate::{
+    AudioInfo, Count, Entry, Failure, File, Filter, IndexedFile, Notes, Overview, Stat, Window, prepare,
+};
 
 type Done<T> = Result<T, rusqlite::Error>;
 
@@ -19,7 +21,7 @@ const FILE: &str = "SELECT f.id, f.path, f.size, f.modified, f.content, f.second
      FROM files AS f JOIN details AS d ON d.file = f.id";
 
 fn to_file(row: &Row<'_>) -> Done<File> {
-    let sound = Sound {
+    let sound = AudioInfo {
         seconds: row.get(5)?,
         rate: row.get(6)?,
         channels: row.get(7)?,
@@ -76,10 +78,10 @@ pub(super) fn roots(connection: &Connection) -> Done<Vec<String>> {
     find.query_map([], |row| row.get(0))?.collect()
 }
 
-pub(super) fn known(connection: &Connection) -> Done<Vec<Known>> {
+pub(super) fn known(connection: &Connection) -> Done<Vec<IndexedFile>> {
     let mut find = connection.prepare("SELECT id, path, size, modified, content FROM files ORDER BY path")?;
     let known = |row: &Row<'_>| {
-        Ok(Known {
+        Ok(IndexedFile {
             id: row.get(0)?,
             path: row.get(1)?,
             stat: to_stat(row, 2)?,
@@ -124,7 +126,7 @@ pub(super) fn windows(connection: &Connection, file: i64) -> Done<Vec<Window>> {
 }
 
 pub(super) fn browse(connection: &Connection, filter: &Filter, skip: usize, limit: usize) -> Done<Vec<i64>> {
-    if filter.is_shut() {
+    if filter.matches_nothing() {
         return Ok(Vec::new());
     }
     let passing = Passing::new(filter);
@@ -207,7 +209,7 @@ pub(super) fn overview(connection: &Connection) -> Done<Overview> {
         folders: folders(&roots, paths.iter().map(String::as_str)),
         roots,
         tags: counts(&format!(
-            "SELECT tag, count(*) AS files FROM tags GROUP BY tag ORDER BY files DESC, tag LIMIT {MOST}"
+            "SELECT tag, count(*) AS files FROM tags GROUP BY tag ORDER BY files DESC, tag LIMIT {MAX}"
         ))?,
         rates: counts("SELECT CAST(rate AS TEXT), count(*) FROM files GROUP BY rate ORDER BY rate")?,
     })

@@ -12,7 +12,7 @@ pub mod oracle;
 
 use std::collections::BTreeMap;
 
-use hark_catalogue::{Change, Entry, Failure, Filter, Notes, Settings, Sound, Stat, Store, Window};
+use hark_catalogue::{AudioInfo, Change, Entry, Failure, Filter, Notes, Settings, Stat, Store, Window};
 
 /// Numbers in the vectors of these tests.
 pub const DIM: usize = 8;
@@ -106,7 +106,7 @@ pub fn entry(path: &str, vector: Vec<f32>) -> Entry {
         path: path.to_owned(),
         stat: stat(1),
         content: format!("{:064x}", path.len()),
-        sound: Sound {
+        sound: AudioInfo {
             seconds: 4.5,
             rate: 44_100,
             channels: 2,
@@ -147,7 +147,7 @@ pub fn long_entry(path: &str, whole: Vec<f32>, windows: Vec<Vec<f32>>) -> Entry 
 
 /// A change that puts an entry.
 pub fn put(entry: Entry) -> Change {
-    Change::Put(Box::new(entry))
+    Change::Upsert(Box::new(entry))
 }
 
 /// A file that cannot be read.
@@ -179,8 +179,8 @@ pub fn paths(store: &dyn Store, ids: &[i64]) -> Vec<String> {
 }
 
 /// The paths that words find, best first, and their shares.
-pub fn matching(store: &dyn Store, text: &str) -> Vec<(String, f64)> {
-    let found = store.matching(text, &[], 1000, &Filter::default()).unwrap();
+pub fn search_text(store: &dyn Store, text: &str) -> Vec<(String, f64)> {
+    let found = store.search_text(text, &[], 1000, &Filter::default()).unwrap();
     let ids: Vec<i64> = found.iter().map(|found| found.file).collect();
     paths(store, &ids)
         .into_iter()
@@ -190,7 +190,10 @@ pub fn matching(store: &dyn Store, text: &str) -> Vec<(String, f64)> {
 
 /// The paths that words find, sorted.
 pub fn found(store: &dyn Store, text: &str) -> Vec<String> {
-    let mut paths: Vec<String> = matching(store, text).into_iter().map(|(path, _)| path).collect();
+    let mut paths: Vec<String> = search_text(store, text)
+        .into_iter()
+        .map(|(path, _)| path)
+        .collect();
     paths.sort();
     paths
 }

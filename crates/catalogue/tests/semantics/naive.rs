@@ -32,7 +32,7 @@ impl Naive {
 
     fn change(&mut self, change: &Change, at: &mut BTreeMap<i64, String>) {
         match change {
-            Change::Put(entry) => {
+            Change::Upsert(entry) => {
                 self.failures.remove(&entry.path);
                 self.files.insert(entry.path.clone(), kept(entry));
             }
@@ -62,12 +62,12 @@ impl Naive {
                 at.retain(|number, at| number == id || at != path);
                 at.insert(*id, path.clone());
             }
-            Change::Touch { id, stat } => {
+            Change::UpdateStat { id, stat } => {
                 if let Some(kept) = at.get(id).and_then(|path| self.files.get_mut(path)) {
                     kept.file.stat = *stat;
                 }
             }
-            Change::Annotate { id, notes } => {
+            Change::SetNotes { id, notes } => {
                 if let Some(kept) = at.get(id).and_then(|path| self.files.get_mut(path)) {
                     kept.file.notes = notes.clone();
                 }
@@ -77,19 +77,19 @@ impl Naive {
                     self.files.remove(&path);
                 }
             }
-            Change::Fail(failure) => {
+            Change::AddFailure(failure) => {
                 self.files.remove(&failure.path);
                 at.retain(|_, at| *at != failure.path);
                 self.failures.insert(failure.path.clone(), failure.clone());
             }
-            Change::Forget { path } => _ = self.failures.remove(path),
+            Change::ClearFailure { path } => _ = self.failures.remove(path),
         }
     }
 
     /// Every window of the files that pass, with its cosine, best first.
     pub fn nearest(&self, query: &[f32], filter: &Filter) -> Vec<(f32, String, f64, bool)> {
         let norm = dot(query, query).sqrt();
-        let passing = self.files.values().filter(|kept| filter.admits(&kept.file));
+        let passing = self.files.values().filter(|kept| filter.matches(&kept.file));
         let mut all: Vec<_> = passing
             .flat_map(|kept| {
                 kept.windows.iter().map(move |window| {
@@ -104,8 +104,8 @@ impl Naive {
 
     /// Which share of the words each file that passes and has one has. Words are those between what is no letter or digit, and
     /// there is no stemming: it is asked for words whose stems are themselves.
-    pub fn matching(&self, words: &[&str], without: &[&str], filter: &Filter) -> BTreeMap<String, f64> {
-        let passing = self.files.values().filter(|kept| filter.admits(&kept.file));
+    pub fn search_text(&self, words: &[&str], without: &[&str], filter: &Filter) -> BTreeMap<String, f64> {
+        let passing = self.files.values().filter(|kept| filter.matches(&kept.file));
         passing
             .filter_map(|kept| {
                 let has = words_of(&kept.file);

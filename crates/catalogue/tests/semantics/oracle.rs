@@ -180,17 +180,17 @@ fn changes(batch: &[Op], numbers: &BTreeMap<i64, String>) -> Vec<Change> {
                 path: PATHS[path].to_owned(),
                 stat: stat(seed % 1000),
             },
-            Op::Touch { of, seed } => Change::Touch {
+            Op::Touch { of, seed } => Change::UpdateStat {
                 id: number(of),
                 stat: stat(seed % 1000),
             },
-            Op::Annotate { of, seed } => Change::Annotate {
+            Op::Annotate { of, seed } => Change::SetNotes {
                 id: number(of),
                 notes: some_notes(seed),
             },
             Op::Remove { of } => Change::Remove { id: number(of) },
-            Op::Fail { path } => Change::Fail(failure(PATHS[path])),
-            Op::Forget { path } => Change::Forget {
+            Op::Fail { path } => Change::AddFailure(failure(PATHS[path])),
+            Op::Forget { path } => Change::ClearFailure {
                 path: PATHS[path].to_owned(),
             },
             Op::Stale { number } => Change::Remove { id: number },
@@ -224,7 +224,7 @@ pub fn random_changes_agree_with_the_naive_store(fresh: Fresh) {
             store.apply(&changes).unwrap();
             naive.apply(&changes, &numbers);
             if step.tidy {
-                store.tidy(&no_progress).unwrap();
+                store.optimize(&no_progress).unwrap();
             }
             if step.reopen {
                 drop(store);
@@ -277,7 +277,7 @@ fn agree(store: &dyn Store, naive: &Naive, step: &Step) {
     let passing: Vec<&str> = naive
         .files
         .values()
-        .filter(|kept| step.filter.admits(&kept.file))
+        .filter(|kept| step.filter.matches(&kept.file))
         .map(|kept| kept.file.path.as_str())
         .collect();
     let browsed = store.browse(&step.filter, 0, 100).unwrap();
@@ -338,10 +338,10 @@ fn agree_on_words(store: &dyn Store, naive: &Naive, step: &Step, by_id: &BTreeMa
     };
     let words: Vec<&str> = asked.iter().map(String::as_str).collect();
     let unwanted: Vec<&str> = without.iter().map(String::as_str).collect();
-    let expected = naive.matching(&words, &unwanted, &step.filter);
+    let expected = naive.search_text(&words, &unwanted, &step.filter);
     // The space says that the last word is finished.
     let got = store
-        .matching(&(asked.join(" ") + " "), &without, 100, &step.filter)
+        .search_text(&(asked.join(" ") + " "), &without, 100, &step.filter)
         .unwrap();
     let shares: BTreeMap<String, f64> = got
         .iter()

@@ -21,7 +21,7 @@ const UNFINISHED: &str = ".unfinished-";
 /// What a process that was ended left behind is deleted after this time; no clip takes as long to write.
 const ABANDONED: Duration = Duration::from_hours(1);
 /// After so many failures in a row nothing more is written: a full disk would cost a write for every clip.
-const MOST_FAILURES: u64 = 8;
+const MAX_FAILURES: u64 = 8;
 /// A full cache is looked through again after so many clips that found no room: another process may have made some.
 const PATIENCE: u64 = 1000;
 
@@ -161,7 +161,7 @@ impl Store {
 
     /// Keep a clip if there is room. Whatever goes wrong is counted and no more.
     pub(super) fn put(&self, key: &Key, rate: u32, samples: &[f32], whole: bool) {
-        if self.counts.failed_in_a_row.load(Ordering::Relaxed) >= MOST_FAILURES {
+        if self.counts.failed_in_a_row.load(Ordering::Relaxed) >= MAX_FAILURES {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
             return;
         }

@@ -1,13 +1,13 @@
 //! Whether a data set's folder is complete, and what to do if it is not.
 //!
-//! In: a [`SetConfig`]. Out: how many recordings are expected, found, missing and without captions, and advice in
+//! In: a [`DatasetConfig`]. Out: how many recordings are expected, found, missing and without captions, and advice in
 //! words. A folder or caption file that is not there is advice too, not an error.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::listing::Listing;
-use super::{Audio, Gathered, LeftOut, Reason, SetConfig, parent_of};
+use super::{Audio, DatasetConfig, Gathered, Reason, Skipped, parent_of};
 use crate::Error;
 
 /// How many files are named as examples.
@@ -29,7 +29,7 @@ pub struct Completeness {
     /// How many are left out on purpose.
     pub excluded: usize,
     /// Those that are not there, with the path where each should lie.
-    pub missing: Vec<LeftOut>,
+    pub missing: Vec<Skipped>,
     /// How many audio files no caption names.
     pub extra: usize,
     /// Some of them.
@@ -47,7 +47,7 @@ impl Completeness {
     }
 }
 
-impl SetConfig {
+impl DatasetConfig {
     /// Look whether the set's folder is complete. No recording is opened.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ fn not_there(error: &Error) -> String {
     }
 }
 
-fn report(set: &SetConfig, gathered: &Gathered) -> Result<Completeness, Error> {
+fn report(set: &DatasetConfig, gathered: &Gathered) -> Result<Completeness, Error> {
     let mut captions = vec![0_usize; gathered.wanted.len()];
     for (wanted, _) in &gathered.captions {
         if let Some(count) = captions.get_mut(*wanted) {
@@ -100,7 +100,7 @@ fn report(set: &SetConfig, gathered: &Gathered) -> Result<Completeness, Error> {
                 report.found += 1;
                 used.insert(path);
             }
-            Audio::Missing(path) => report.missing.push(LeftOut {
+            Audio::Missing(path) => report.missing.push(Skipped {
                 id: wanted.id.clone(),
                 path: Some(path.clone()),
                 reason: Reason::Missing,
@@ -125,7 +125,7 @@ fn report(set: &SetConfig, gathered: &Gathered) -> Result<Completeness, Error> {
     Ok(report)
 }
 
-fn advise(set: &SetConfig, report: &Completeness) -> Result<Vec<String>, Error> {
+fn advise(set: &DatasetConfig, report: &Completeness) -> Result<Vec<String>, Error> {
     let Some(first) = report.missing.first().and_then(|left| left.path.as_deref()) else {
         return Ok(Vec::new());
     };
@@ -136,8 +136,8 @@ fn advise(set: &SetConfig, report: &Completeness) -> Result<Vec<String>, Error> 
         first.display()
     )];
     let vanish = match set {
-        SetConfig::Audiocaps { .. } => Some("AudioCaps"),
-        SetConfig::Wavcaps { .. } => Some("WavCaps"),
+        DatasetConfig::Audiocaps { .. } => Some("AudioCaps"),
+        DatasetConfig::Wavcaps { .. } => Some("WavCaps"),
         _ => None,
     };
     if let (Some(name), true) = (vanish, report.found > 0) {
@@ -181,14 +181,14 @@ fn advise(set: &SetConfig, report: &Completeness) -> Result<Vec<String>, Error> 
 }
 
 /// The names under which a missing recording may lie elsewhere.
-fn names_of(set: &SetConfig, left: &LeftOut) -> Vec<String> {
+fn names_of(set: &DatasetConfig, left: &Skipped) -> Vec<String> {
     let expected = left.path.as_deref().and_then(Path::file_name);
     let mut names: Vec<String> = expected
         .and_then(|name| name.to_str())
         .map(str::to_owned)
         .into_iter()
         .collect();
-    if let (SetConfig::Audiocaps { .. }, Some((video, _))) = (set, left.id.rsplit_once('_')) {
+    if let (DatasetConfig::Audiocaps { .. }, Some((video, _))) = (set, left.id.rsplit_once('_')) {
         names.extend([video.to_owned(), format!("Y{video}")]);
     }
     names

@@ -1,6 +1,6 @@
 //! Data sets on disk, captions and recordings together: one file for each layout.
 //!
-//! In: a [`SetConfig`], which says where a data set lies. Out: a [`Dataset`] of the recordings that are there and the
+//! In: a [`DatasetConfig`], which says where a data set lies. Out: a [`Dataset`] of the recordings that are there and the
 //! captions that describe them, and the list of those left out, with the reason. A recording that is missing or broken
 //! never ends the loading, since clips vanish from where AudioCaps and WavCaps got them; whether too many are gone is
 //! for the caller to say.
@@ -48,7 +48,7 @@ use listing::Listing;
     rename_all_fields = "kebab-case",
     deny_unknown_fields
 )]
-pub enum SetConfig {
+pub enum DatasetConfig {
     /// Clotho: `clotho_captions_SPLIT.csv`, and the recordings in `SPLIT`, `audio/SPLIT`, `clotho_audio_SPLIT` or
     /// `clotho_audio_SPLIT/SPLIT`.
     Clotho {
@@ -110,7 +110,7 @@ pub struct Dataset {
     /// Recordings with captions, in the order of the caption files: a clip with five captions stands here five times.
     pub pairs: Vec<Pair>,
     /// What the captions name and the set is without.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<Skipped>,
 }
 
 /// A recording.
@@ -135,7 +135,7 @@ pub struct Pair {
 
 /// A recording that the captions name and that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct Skipped {
     /// Its name within the data set.
     pub id: String,
     /// Its file, if there is one; of a missing recording, where it should lie.
@@ -167,7 +167,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-impl SetConfig {
+impl DatasetConfig {
     /// Read the captions, find the recordings and check them, several at a time.
     ///
     /// ```
@@ -178,7 +178,7 @@ impl SetConfig {
     /// fs_err::write(root.join("rain.txt"), "Rain falls\nWater drips on a roof\n")?;
     /// fs_err::write(root.join("rain.WAV"), b"RIFF....WAVE")?;
     /// fs_err::write(root.join("dog.txt"), "A dog barks\n")?;
-    /// let set = SetConfig::Folder { root };
+    /// let set = DatasetConfig::Folder { root };
     /// let data = set.load(Check::Presence, 2, &hark_work::progress::no_progress)?;
     /// assert_eq!((data.clips.len(), data.pairs.len()), (1, 2));
     /// assert_eq!((data.left_out[0].id.as_str(), &data.left_out[0].reason), ("dog", &Reason::Missing));
@@ -256,9 +256,9 @@ impl Dataset {
     /// `progress` counts the recordings of one set after the other, from 0 for each.
     ///
     /// # Errors
-    /// As [`SetConfig::load`], and [`Error::NoSets`] for an empty list.
+    /// As [`DatasetConfig::load`], and [`Error::NoSets`] for an empty list.
     pub fn load_all(
-        sets: &[SetConfig],
+        sets: &[DatasetConfig],
         check: Check,
         threads: usize,
         progress: Progress<'_>,
@@ -335,14 +335,14 @@ impl Dataset {
     }
 
     /// How many recordings are left out because they are missing, because they are broken, and on purpose.
-    pub fn left_out_counts(&self) -> LeftOutCounts {
-        LeftOutCounts::of(&self.left_out)
+    pub fn left_out_counts(&self) -> SkippedCounts {
+        SkippedCounts::of(&self.left_out)
     }
 }
 
 /// Recordings left out, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct LeftOutCounts {
+pub struct SkippedCounts {
     /// Not where they should be.
     pub missing: usize,
     /// There, and not to be decoded.
@@ -351,8 +351,8 @@ pub struct LeftOutCounts {
     pub excluded: usize,
 }
 
-impl LeftOutCounts {
-    fn of(left_out: &[LeftOut]) -> Self {
+impl SkippedCounts {
+    fn of(left_out: &[Skipped]) -> Self {
         let mut counts = Self::default();
         for left in left_out {
             match left.reason {
@@ -434,7 +434,7 @@ impl Gathered {
                 Audio::Excluded => (None, Reason::Excluded),
             };
             clip_of.push(None);
-            left_out.push(LeftOut {
+            left_out.push(Skipped {
                 id,
                 path,
                 reason,
@@ -445,7 +445,7 @@ impl Gathered {
             let example = example.or_else(|| left_out.iter().find_map(|left| left.path.clone()));
             return Err(Error::NoClips {
                 set: self.name,
-                counts: LeftOutCounts::of(&left_out),
+                counts: SkippedCounts::of(&left_out),
                 searched: self.searched,
                 example,
             });

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Dataset, LeftOut, Progress, Reason};
+use super::{Dataset, Progress, Reason, Skipped};
 use crate::Error;
 
 /// How numbers are spread. Percentiles are values that occur: the smallest of which at least that share of all are no
@@ -102,7 +102,7 @@ pub struct AudioStats {
     pub formats: BTreeMap<String, usize>,
     /// Recordings that cannot be read.
     #[serde(skip)]
-    pub unreadable: Vec<LeftOut>,
+    pub unreadable: Vec<Skipped>,
 }
 
 impl Dataset {
@@ -168,7 +168,7 @@ impl Dataset {
                     let format = format!("{} ({})", info.container, info.codec);
                     *stats.formats.entry(format).or_default() += 1;
                 }
-                Err(error) => stats.unreadable.push(LeftOut {
+                Err(error) => stats.unreadable.push(Skipped {
                     id: clip.id.clone(),
                     path: Some(clip.path.clone()),
                     reason: Reason::Broken(error.to_string()),

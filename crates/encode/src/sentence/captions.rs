@@ -65,7 +65,7 @@ impl SentenceModel {
 
 /// A sentence encoder behind the embedding cache. Static encoders are faster than any cache and use none.
 #[derive(Debug)]
-pub struct CaptionEncoder {
+pub struct CachedSentenceEncoder {
     model: SentenceModel,
     threads: usize,
     cache: Option<EmbeddingCache>,
@@ -74,7 +74,7 @@ pub struct CaptionEncoder {
     encoder: Option<SentenceEncoder>,
 }
 
-/// What [`CaptionEncoder::embed`] gives.
+/// What [`CachedSentenceEncoder::embed`] gives.
 #[derive(Debug)]
 pub struct Embedded {
     /// `[captions, dim]`, in the captions' order, each row of length 1.
@@ -89,7 +89,7 @@ pub struct Embedded {
     pub not_cached: Option<Error>,
 }
 
-impl CaptionEncoder {
+impl CachedSentenceEncoder {
     /// A model, and the directory of the cache if there is to be one.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub const CONTINUES: &str = "##";
 /// Words that say nothing about what comes after what.
 const ARTICLES: [&str; 3] = ["a", "an", "the"];
 /// A longer word is cut into pieces without looking it up whole; nobody's lexicon has it.
-const LONGEST: usize = 64;
+const MAX_LENGTH: usize = 64;
 
 /// Units and their numbers.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +56,7 @@ impl Lexicon {
     }
 
     fn push_word(&self, word: &str, units: &mut Vec<u32>) {
-        if word.len() <= LONGEST
+        if word.len() <= MAX_LENGTH
             && let Some(&number) = self.numbers.get(word)
         {
             units.push(number);
@@ -66,7 +66,10 @@ impl Lexicon {
         let mut rest = word;
         while let Some(first) = rest.chars().next() {
             let continues = rest.len() < word.len();
-            let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).take(LONGEST);
+            let ends = rest
+                .char_indices()
+                .map(|(at, c)| at + c.len_utf8())
+                .take(MAX_LENGTH);
             let ends: Vec<usize> = ends.collect();
             let found = ends.iter().rev().find_map(|&end| {
                 piece.clear();

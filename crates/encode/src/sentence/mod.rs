@@ -13,7 +13,7 @@ pub mod lexicon;
 
 use burn::tensor::Device;
 
-pub use captions::{CaptionEncoder, Embedded, SentenceModel};
+pub use captions::{CachedSentenceEncoder, Embedded, SentenceModel};
 pub use fixed::{Card, CardCaptions, Parts, StaticEncoder};
 pub use folder::SentenceFolder;
 

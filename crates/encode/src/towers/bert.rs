@@ -255,7 +255,7 @@ impl Tower for Bert {
         self.config.width
     }
 
-    fn reach(&self) -> [usize; 2] {
+    fn max_input(&self) -> [usize; 2] {
         [self.config.vocabulary, self.config.max_tokens()]
     }
 

@@ -24,7 +24,7 @@ use crate::weights::{Source, Start, linear_of_rows};
 /// Side of every kernel.
 const KERNEL: usize = 3;
 /// The longest input that is accepted, in frames.
-const MOST_FRAMES: usize = 1 << 16;
+const MAX_FRAMES: usize = 1 << 16;
 
 /// The sizes of a convolutional network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -132,15 +132,15 @@ impl Tower for Cnn {
         self.config.width
     }
 
-    fn reach(&self) -> [usize; 2] {
-        [self.config.mels, MOST_FRAMES]
+    fn max_input(&self) -> [usize; 2] {
+        [self.config.mels, MAX_FRAMES]
     }
 
     fn forward(&self, batch: &MelBatch, _: Option<&Training>) -> Result<Tensor<2>, Error> {
-        if batch.mels() != self.config.mels || batch.frames() > MOST_FRAMES {
+        if batch.mels() != self.config.mels || batch.frames() > MAX_FRAMES {
             return Err(Error::InputShape {
                 what: "log-mels",
-                expected: vec![batch.len(), self.config.mels, MOST_FRAMES],
+                expected: vec![batch.len(), self.config.mels, MAX_FRAMES],
                 got: vec![batch.len(), batch.mels(), batch.frames()],
             });
         }

@@ -37,7 +37,7 @@ pub trait Tower: Module {
     fn width(&self) -> usize;
 
     /// What an input can be at most: `[mel bands, frames]` of a segment, or `[vocabulary, tokens]` of a text.
-    fn reach(&self) -> [usize; 2];
+    fn max_input(&self) -> [usize; 2];
 
     /// Vectors `[items, width]`.
     ///
@@ -241,9 +241,9 @@ macro_rules! registry {
                 }
             }
 
-            fn reach(&self) -> [usize; 2] {
+            fn max_input(&self) -> [usize; 2] {
                 match self {
-                    $(Self::$variant(tower) => Tower::reach(tower),)+
+                    $(Self::$variant(tower) => Tower::max_input(tower),)+
                 }
             }
 

@@ -250,7 +250,7 @@ impl Tower for Passt {
         self.config.width
     }
 
-    fn reach(&self) -> [usize; 2] {
+    fn max_input(&self) -> [usize; 2] {
         [self.config.mels, self.config.max_frames()]
     }
 

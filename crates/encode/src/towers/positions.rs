@@ -58,10 +58,10 @@ mod tests {
         let golden = include_str!("../../tests/golden/mpnet-tiny/expected.json");
         let golden: serde_json::Value = serde_json::from_str(golden).unwrap();
         let golden = &golden["relative_position_buckets"];
-        let reach = golden["reach"].as_i64().unwrap();
+        let max_input = golden["reach"].as_i64().unwrap();
         let expected = golden["buckets"].as_array().unwrap();
-        assert_eq!(expected.len() as i64, 2 * reach + 1);
-        for (distance, expected) in (-reach..=reach).zip(expected) {
+        assert_eq!(expected.len() as i64, 2 * max_input + 1);
+        for (distance, expected) in (-max_input..=max_input).zip(expected) {
             let (query, key) = if distance < 0 {
                 (distance.unsigned_abs() as usize, 0)
             } else {

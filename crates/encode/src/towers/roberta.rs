@@ -97,8 +97,8 @@ impl Tower for Roberta {
         self.network.width()
     }
 
-    fn reach(&self) -> [usize; 2] {
-        self.network.reach()
+    fn max_input(&self) -> [usize; 2] {
+        self.network.max_input()
     }
 
     fn forward(&self, input: &TokenBatch, training: Option<&Training>) -> Result<Tensor<2>, Error> {

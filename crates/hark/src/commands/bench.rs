@@ -11,7 +11,7 @@ use hark_audio::{MelConfig, MelSpectrogram};
 use hark_encode::dropout::Training;
 use hark_encode::dual::SideConfig;
 use hark_encode::model::AudioEncoder;
-use hark_encode::sentence::{CaptionEncoder, SentenceEncoder, SentenceModel};
+use hark_encode::sentence::{CachedSentenceEncoder, SentenceEncoder, SentenceModel};
 use hark_encode::towers::passt::PasstConfig;
 use hark_encode::towers::roberta::RobertaConfig;
 use hark_encode::towers::{AudioConfig, MelBatch, TextConfig, TokenBatch};
@@ -19,7 +19,7 @@ use hark_learn::optimizer::{self, AdamW, AdamWConfig};
 use hark_learn::recipe::ObjectiveRecipe;
 use hark_learn::report;
 use hark_learn::step::{self as learn_step, AudioInput, TextInput};
-use hark_metrics::{self as metrics, Keyed, Options, Relevant};
+use hark_metrics::{self as metrics, Options, Relevant, WithIds};
 use hark_nearest::{Vectors, exact};
 use hark_work::random::Random;
 use serde_json::json;
@@ -161,7 +161,7 @@ pub fn run(command: Command) -> Result<()> {
                     (start, encoder.embed(&texts, &hark_work::progress::no_progress)?)
                 }
                 SentenceModel::Static(_) => {
-                    let mut encoder = CaptionEncoder::open(model, None, threads.count().get())?;
+                    let mut encoder = CachedSentenceEncoder::open(model, None, threads.count().get())?;
                     let start = Instant::now();
                     (
                         start,
@@ -242,8 +242,8 @@ fn scoring(clips: &Path, captions: &Path, repeat: u32, threads: NonZeroUsize) ->
     let each = captions.rows() / clips.rows();
     let keys = |rows: usize| -> Vec<u64> { (0..rows as u64).collect() };
     let (clip_keys, caption_keys) = (keys(clips.rows()), keys(captions.rows()));
-    let clips = Keyed::new(clips, &clip_keys)?;
-    let captions = Keyed::new(captions, &caption_keys)?;
+    let clips = WithIds::new(clips, &clip_keys)?;
+    let captions = WithIds::new(captions, &caption_keys)?;
     let owners = (0..captions.vectors().rows()).map(|caption| [(caption / each) as u32]);
     let relevant = Relevant::new(owners, clips.vectors().rows())?;
     let back = relevant.reversed()?;

@@ -198,7 +198,7 @@ fn read_all(paths: &[PathBuf], direction: Direction) -> Result<Vec<Scores>> {
 }
 
 /// Folders of runs are nested no deeper: a study, a method, a corpus, a seed.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// Files of scored queries: the one that is named, that of a folder, or those of the folders in it, in the order of their names.
 fn collect(path: &Path, direction: Direction, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
@@ -214,7 +214,7 @@ fn collect(path: &Path, direction: Direction, depth: usize, files: &mut Vec<Path
         files.push(own);
         return Ok(());
     }
-    if depth < DEEPEST {
+    if depth < MAX_DEPTH {
         let mut inner = folders(path)?;
         // seed-10 after seed-9.
         inner.sort_by_key(|path| {
@@ -240,7 +240,7 @@ fn shown(comparison: &Comparison, paired: &Paired<'_>, show: usize) -> String {
         "{}, {}: {} queries, {} and {} runs{}\n",
         comparison.direction,
         comparison.metric,
-        output::count(paired.queries.len()),
+        output::group_digits(paired.queries.len()),
         paired.runs.0,
         paired.runs.1,
         if paired.corpora > 1 {
@@ -280,8 +280,8 @@ fn answers(title: &str, queries: &[usize], paired: &Paired<'_>) -> String {
             "  {:.3} against {:.3}  {} ({})\n",
             paired.first[query],
             paired.second[query],
-            output::plain(words),
-            output::plain(&named.id)
+            output::sanitize(words),
+            output::sanitize(&named.id)
         ));
     }
     text
@@ -289,9 +289,9 @@ fn answers(title: &str, queries: &[usize], paired: &Paired<'_>) -> String {
 
 fn line(test: &Test) -> String {
     let over = if test.over == BY_PERMUTATION {
-        format!("by permutation of {} clips", output::count(test.pairs))
+        format!("by permutation of {} clips", output::group_digits(test.pairs))
     } else {
-        format!("over {} {}", output::count(test.pairs), test.over)
+        format!("over {} {}", output::group_digits(test.pairs), test.over)
     };
     let mut text = format!("  {over:<32}{:+.2} points", 100.0 * test.difference);
     if let Some((low, high)) = test.interval {

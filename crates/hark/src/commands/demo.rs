@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use hark_catalogue::{Query, SqliteStore, Store, search};
 use hark_encode::model::TextEncoder;
-use hark_learn::objective::Name;
+use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
-use hark_learn::trainer::Judged;
+use hark_learn::trainer::SplitResult;
 use hark_learn::{report, run};
 use hark_metrics::significance::{PairedTest, paired_t_test};
 use hark_metrics::{GradedReport, Report};
@@ -24,7 +24,7 @@ use crate::evaluation::truth::Truth as Scenes;
 use crate::home::Home;
 use crate::library::LibraryModel;
 use crate::library::indexing::Indexing;
-use crate::library::plan::Part;
+use crate::library::plan::Shard;
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
@@ -38,7 +38,7 @@ folder; run it again and what is there is used.";
 
 /// The recipe, as it stands in the repository.
 const RECIPE: &str = include_str!("../../../../recipes/soundscape-quick.toml");
-const METHODS: [Name; 2] = [Name::Infonce, Name::ListnetAudio];
+const METHODS: [ObjectiveKind; 2] = [ObjectiveKind::Infonce, ObjectiveKind::ListnetAudio];
 /// Hits that are shown for a query.
 const HITS: usize = 3;
 
@@ -60,9 +60,9 @@ pub struct Args {
 
 /// One method's results.
 struct Method {
-    name: Name,
+    name: ObjectiveKind,
     run: PathBuf,
-    judged: Judged,
+    judged: SplitResult,
     graded: GradedReport,
     took: Duration,
 }
@@ -90,9 +90,9 @@ pub fn run(args: &Args) -> Result<()> {
     let made = make_soundscapes(&config, &sounds, threads)?;
     eprintln!(
         "1. {} soundscapes of {} s with {} captions, {}: {}",
-        output::count(made.clips.iter().sum::<usize>()),
+        output::group_digits(made.clips.iter().sum::<usize>()),
         config.seconds,
-        output::count(made.captions.iter().sum::<usize>()),
+        output::group_digits(made.captions.iter().sum::<usize>()),
         if made.reused { "made before" } else { "made now" },
         seconds(begun.elapsed()),
     );
@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> Result<()> {
             nth + 2,
             if before { "trained before:" } else { "trained" },
             title(name),
-            output::count(made.clips[0]),
+            output::group_digits(made.clips[0]),
             outcome.recipe.training.epochs,
             outcome.best.epoch + 1,
             seconds(took),
@@ -142,7 +142,7 @@ pub fn run(args: &Args) -> Result<()> {
     eprintln!(
         "{}. a library of {} test clips, indexed with the graded model: {}",
         METHODS.len() + 2,
-        output::count(library.overview()?.files),
+        output::group_digits(library.overview()?.files),
         seconds(begun.elapsed())
     );
     let answers = answers(&methods[1], &truth, &library, threads)?;
@@ -177,9 +177,9 @@ fn seconds(time: Duration) -> String {
     format!("{:.0} s", time.as_secs_f64())
 }
 
-fn title(name: Name) -> &'static str {
+fn title(name: ObjectiveKind) -> &'static str {
     match name {
-        Name::Infonce => "InfoNCE (hard pairs)",
+        ObjectiveKind::Infonce => "InfoNCE (hard pairs)",
         _ => "ListNet audio (graded)",
     }
 }
@@ -204,15 +204,16 @@ fn table(methods: &[Method]) -> String {
         let values: String = values.map(|value| format!("{:>8.1}", 100.0 * value)).collect();
         format!("{name:<25}{values}\n")
     };
-    let row_of = |name: &str, there: &hark_metrics::Means, ndcg: f64, back: &hark_metrics::Means| {
-        let [r1, r5, r10] = there.recall;
-        let [b1, b5, b10] = back.recall;
-        row(
-            name,
-            [there.average_precision, r1, r5, r10, ndcg],
-            [back.average_precision, b1, b5, b10],
-        )
-    };
+    let row_of =
+        |name: &str, there: &hark_metrics::MeanMetrics, ndcg: f64, back: &hark_metrics::MeanMetrics| {
+            let [r1, r5, r10] = there.recall;
+            let [b1, b5, b10] = back.recall;
+            row(
+                name,
+                [there.average_precision, r1, r5, r10, ndcg],
+                [back.average_precision, b1, b5, b10],
+            )
+        };
     for method in methods {
         let (there, back) = directions(method);
         text.push_str(&row_of(
@@ -281,7 +282,7 @@ impl Answer {
         let mut text = format!(
             "\n\"{}\" is fully true of {} test clips. Found:\n",
             self.query,
-            output::count(self.fitting)
+            output::group_digits(self.fitting)
         );
         for hit in &self.hits {
             text.push_str(&format!(
@@ -324,7 +325,7 @@ fn library(args: &Args, home: &Home, method: &Method, threads: usize) -> Result<
         store: &store,
         listener: &|| Ok(&encoder),
         notes: None,
-        part: Part::ALL,
+        part: Shard::ALL,
         copies: true,
     };
     indexing.run()?;

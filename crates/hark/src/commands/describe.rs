@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::inputs::{CaptionArgs, ThreadArgs};
 use crate::home::Home;
-use crate::library::{LibraryModel, ModelEars};
+use crate::library::{LibraryModel, ModelEmbedder};
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("no captions");
     }
     let model = LibraryModel::find(&Home::find()?, &args.model)?;
-    let ears = ModelEars::new(model, args.threads.count().get());
+    let ears = ModelEmbedder::new(model, args.threads.count().get());
     // A model that cannot hear is found out before thousands of captions are read.
     ears.listener()?;
     let bar = progress::items("reading captions");
@@ -78,11 +78,11 @@ pub fn run(args: &Args) -> Result<()> {
         if !args.json {
             let lines = ranked
                 .iter()
-                .map(|(score, caption)| format!("  {score:.4}  {}\n", output::plain(caption)));
+                .map(|(score, caption)| format!("  {score:.4}  {}\n", output::sanitize(caption)));
             let lines: String = lines.collect();
             output::print(&format!(
                 "{}\n{lines}",
-                output::plain(&path.display().to_string())
+                output::sanitize(&path.display().to_string())
             ))?;
         }
         let ranked: Vec<_> = ranked
@@ -97,8 +97,8 @@ pub fn run(args: &Args) -> Result<()> {
     if failed > 0 {
         bail!(
             "{} of {} recordings could not be read",
-            output::count(failed as u64),
-            output::count(args.recordings.len())
+            output::group_digits(failed as u64),
+            output::group_digits(args.recordings.len())
         );
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
 use hark_audio::Fingerprint;
-use hark_catalogue::{Sound, Store, duplicates};
+use hark_catalogue::{AudioInfo, Store, duplicates};
 use hark_encode::model::AudioEncoder;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use super::inputs::ThreadArgs;
 use crate::home::Home;
 use crate::library::indexing::{Indexing, Outcome};
 use crate::library::notes::NoteArgs;
-use crate::library::plan::Part;
+use crate::library::plan::Shard;
 use crate::library::watch::Watch;
 use crate::library::{LibraryArgs, LibraryModel};
 use crate::{output, progress};
@@ -53,7 +53,7 @@ pub struct Args {
     watch: bool,
     /// Index only one of several equal parts of the files, such as 1/4: for machines that share a server
     #[arg(long, value_name = "K/N")]
-    part: Option<Part>,
+    part: Option<Shard>,
     /// Drop everything that the library has, and index its folders again
     #[arg(long)]
     anew: bool,
@@ -107,14 +107,14 @@ fn check(args: &Args, home: &Home) -> Result<()> {
     } else {
         let seen = store.overview()?;
         for fault in &faults {
-            output::print(&format!("{}\n", output::plain(fault)))?;
+            output::print(&format!("{}\n", output::sanitize(fault)))?;
         }
         eprintln!(
             "{}: {} recordings, {} windows, {} faults",
             args.library.name,
-            output::count(seen.files),
-            output::count(seen.windows),
-            output::count(faults.len())
+            output::group_digits(seen.files),
+            output::group_digits(seen.windows),
+            output::group_digits(faults.len())
         );
     }
     ensure!(
@@ -198,7 +198,7 @@ fn index(args: &Args, home: &Home) -> Result<()> {
         store: &*store,
         listener: &listener,
         notes: notes.as_ref(),
-        part: args.part.unwrap_or(Part::ALL),
+        part: args.part.unwrap_or(Shard::ALL),
         copies: place.has_one_writer(),
     };
     if args.watch {
@@ -245,14 +245,14 @@ fn watch(args: &Args, indexing: &Indexing<'_>, store: &dyn Store) -> Result<()> 
 fn once(args: &Args, indexing: &Indexing<'_>, store: &dyn Store) -> Result<()> {
     let outcome = indexing.run()?;
     let bar = progress::items("making search fast");
-    let tidied = store.tidy(&mut |done, total| progress::show(&bar, done, total));
+    let tidied = store.optimize(&mut |done, total| progress::show(&bar, done, total));
     bar.finish_and_clear();
     tidied?;
     report(args, store, &outcome)?;
     ensure!(
         outcome.failed.is_empty(),
         "{} of the files could not be read; the others are in the library",
-        output::count(outcome.failed.len())
+        output::group_digits(outcome.failed.len())
     );
     Ok(())
 }
@@ -278,19 +278,19 @@ fn report(args: &Args, store: &dyn Store, outcome: &Outcome) -> Result<()> {
         for (path, why) in list {
             eprintln!(
                 "hark: warning: {} {what}: {}",
-                output::plain(path),
-                output::plain(why)
+                output::sanitize(path),
+                output::sanitize(why)
             );
         }
     }
     for path in &outcome.restless {
         eprintln!(
             "hark: warning: {} changed while it was read; the next run takes it",
-            output::plain(path)
+            output::sanitize(path)
         );
     }
     for failure in outcome.failed.iter().chain(&outcome.still_failing) {
-        eprintln!("hark: {}", output::plain(&failure.message));
+        eprintln!("hark: {}", output::sanitize(&failure.message));
     }
     let parts = [
         ("new", outcome.new),
@@ -304,14 +304,14 @@ fn report(args: &Args, store: &dyn Store, outcome: &Outcome) -> Result<()> {
     let parts: Vec<String> = parts
         .iter()
         .filter(|(_, count)| *count > 0)
-        .map(|(what, count)| format!("{} {what}", output::count(*count)))
+        .map(|(what, count)| format!("{} {what}", output::group_digits(*count)))
         .collect();
     eprintln!(
         "{}: {} recordings, {}, {} windows; {}",
         args.library.name,
-        output::count(seen.files),
+        output::group_digits(seen.files),
         length(seen.seconds),
-        output::count(seen.windows),
+        output::group_digits(seen.windows),
         if parts.is_empty() {
             "nothing found".to_owned()
         } else {
@@ -321,7 +321,7 @@ fn report(args: &Args, store: &dyn Store, outcome: &Outcome) -> Result<()> {
     if !twice.is_empty() {
         eprintln!(
             "recordings that are there more than once: {}; hark index --duplicates lists them",
-            output::count(twice.len())
+            output::group_digits(twice.len())
         );
     }
     Ok(())
@@ -332,16 +332,17 @@ pub fn length(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
     if hours > 0 {
-        format!("{} h {minutes:02} min", output::count(hours))
+        format!("{} h {minutes:02} min", output::group_digits(hours))
     } else {
         format!("{minutes} min {seconds:02} s")
     }
 }
 
 fn find_duplicates(store: &dyn Store) -> Result<Vec<Vec<String>>> {
-    let heard = |sound: &Sound| Fingerprint::from_bytes(&sound.fingerprint).ok();
-    let alike = |a: &Fingerprint, b: &Fingerprint| !progress::stopped() && hark_audio::alike(a, b);
-    Ok(duplicates(store, &heard, &alike)?)
+    let heard = |sound: &AudioInfo| Fingerprint::from_bytes(&sound.fingerprint).ok();
+    let same_recording =
+        |a: &Fingerprint, b: &Fingerprint| !progress::stopped() && hark_audio::same_recording(a, b);
+    Ok(duplicates(store, &heard, &same_recording)?)
 }
 
 fn show_duplicates(args: &Args, groups: &[Vec<String>]) -> Result<()> {
@@ -350,13 +351,13 @@ fn show_duplicates(args: &Args, groups: &[Vec<String>]) -> Result<()> {
     }
     for group in groups {
         for path in group {
-            output::print(&format!("{}\n", output::plain(path)))?;
+            output::print(&format!("{}\n", output::sanitize(path)))?;
         }
         output::print("\n")?;
     }
     eprintln!(
         "recordings that are there more than once: {}",
-        output::count(groups.len())
+        output::group_digits(groups.len())
     );
     Ok(())
 }

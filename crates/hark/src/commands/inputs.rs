@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use hark_corpus::{CaptionSet, Format};
 use hark_encode::card::Clip;
-use hark_encode::sentence::{CaptionEncoder, Embedded, SentenceModel};
+use hark_encode::sentence::{CachedSentenceEncoder, Embedded, SentenceModel};
 use hark_nearest::Vectors;
 
 use crate::home::Home;
@@ -184,7 +184,7 @@ impl ModelArgs {
     }
 
     /// Opens the model; its weights are read only if a caption needs them.
-    fn open(&self) -> Result<CaptionEncoder> {
+    fn open(&self) -> Result<CachedSentenceEncoder> {
         let home = Home::find()?;
         if self.model.is_none() {
             let full = KNOWN[0].name;
@@ -195,7 +195,7 @@ impl ModelArgs {
         }
         let cache = (!self.no_cache).then(|| home.embeddings());
         let model = models::open(&home, self.name())?;
-        Ok(CaptionEncoder::open(
+        Ok(CachedSentenceEncoder::open(
             model,
             cache.as_deref(),
             self.threads.count().get(),
@@ -223,7 +223,7 @@ impl ModelArgs {
 /// Says on stderr what was not as it should be, though the vectors are whole.
 pub fn warn(embedded: &Embedded, model: &SentenceModel) {
     if let Some(tokens) = model.max_tokens().filter(|_| embedded.cut > 0) {
-        let cut = output::count(embedded.cut);
+        let cut = output::group_digits(embedded.cut);
         eprintln!(
             "hark: warning: {cut} captions are longer than the {tokens} tokens that the model reads; their ends do not count"
         );

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
-use hark_catalogue::{AVOIDED_WEIGHT, Filter, Hit, Query, Store, search, toward};
+use hark_catalogue::{Filter, Hit, NEGATIVE_WEIGHT, Query, Store, combine_queries, search};
 use serde::Serialize;
 
 use super::inputs::ThreadArgs;
 use crate::home::Home;
-use crate::library::{LibraryArgs, LibraryModel, ModelEars};
+use crate::library::{LibraryArgs, LibraryModel, ModelEmbedder};
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
@@ -192,9 +192,9 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// The vector of what is wanted, less what is not.
 fn wanted(args: &Args, home: &Home, store: &dyn Store, words: &str, query: &mut Query) -> Result<Vec<f32>> {
-    let ears = || -> Result<ModelEars> {
+    let ears = || -> Result<ModelEmbedder> {
         let model = LibraryModel::of(home, store.settings(), args.model.as_deref())?;
-        Ok(ModelEars::new(model, args.threads.count().get()))
+        Ok(ModelEmbedder::new(model, args.threads.count().get()))
     };
     let mut texts: Vec<&str> = args.without.iter().map(String::as_str).collect();
     let mut loaded = None;
@@ -222,7 +222,7 @@ fn wanted(args: &Args, home: &Home, store: &dyn Store, words: &str, query: &mut 
     } else {
         wanted
     };
-    toward(&[wanted], &avoided, AVOIDED_WEIGHT)
+    combine_queries(&[wanted], &avoided, NEGATIVE_WEIGHT)
         .context("what is wanted is what is not wanted: nothing remains")
 }
 
@@ -268,7 +268,7 @@ fn show(hits: &[Hit]) -> Result<()> {
             "{:>3}  {:.4}  {moment:>13}  {}\n",
             hit.rank,
             hit.score,
-            output::plain(&hit.file.path)
+            output::sanitize(&hit.file.path)
         ));
     }
     output::print(&text)

@@ -9,7 +9,7 @@ use hark_serve::{Options, serve};
 
 use super::inputs::ThreadArgs;
 use crate::home::Home;
-use crate::library::{LibraryArgs, LibraryModel, ModelEars};
+use crate::library::{LibraryArgs, LibraryModel, ModelEmbedder};
 use crate::progress;
 
 const EXAMPLES: &str = "Examples:
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
     let store = args.library.open(&home, 1)?;
     let model = LibraryModel::of(&home, store.settings(), args.model.as_deref())?;
     let threads = args.threads.count().get();
-    let ears = ModelEars::new(model, 1);
+    let ears = ModelEmbedder::new(model, 1);
     eprintln!("loading the model");
     ears.read(&["silence"]).context("the model cannot read")?;
     let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());

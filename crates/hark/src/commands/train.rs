@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
-use hark_encode::sentence::CaptionEncoder;
+use hark_encode::sentence::CachedSentenceEncoder;
 use hark_learn::recipe::Recipe;
-use hark_learn::trainer::{self, OnEvent, Outcome, Setup, Told};
+use hark_learn::trainer::{self, OnEvent, TrainEvent, TrainOptions, TrainResult};
 use hark_learn::{Error, report, run};
 use hark_soundscape as soundscape;
 use indicatif::ProgressBar;
@@ -115,7 +115,7 @@ pub struct Training<'a> {
 
 impl Training<'_> {
     /// Trains, with a progress line on a terminal.
-    pub fn run(self, home: &Home) -> Result<Outcome> {
+    pub fn run(self, home: &Home) -> Result<TrainResult> {
         let line = Mutex::new(Line::new(self.label));
         let lock = || line.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = self.run_watched(home, &|told| lock().show(&told));
@@ -124,33 +124,37 @@ impl Training<'_> {
     }
 
     /// Trains and tells how it goes.
-    pub fn run_watched(self, home: &Home, on_event: OnEvent<'_>) -> Result<Outcome> {
+    pub fn run_watched(self, home: &Home, on_event: OnEvent<'_>) -> Result<TrainResult> {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(self.threads)
             .build()?;
         pool.install(|| self.run_here(home, on_event))
     }
 
-    fn run_here(self, home: &Home, on_event: OnEvent<'_>) -> Result<Outcome> {
+    fn run_here(self, home: &Home, on_event: OnEvent<'_>) -> Result<TrainResult> {
         let find = |name: &str| {
             models::find(home, name).map_err(|error| Error::Model {
                 what: format!("{error:#}"),
             })
         };
         let encoder_name = self.recipe.objective.sentence_encoder.clone();
-        let mut encoder: Option<CaptionEncoder> = None;
+        let mut encoder: Option<CachedSentenceEncoder> = None;
         let threads = self.threads;
         let mut embed = |captions: &[&str]| {
             if encoder.is_none() {
                 let model = models::open(home, &encoder_name).map_err(|error| Error::Model {
                     what: format!("objective.sentence-encoder: {error:#}"),
                 })?;
-                encoder = Some(CaptionEncoder::open(model, Some(&home.embeddings()), threads)?);
+                encoder = Some(CachedSentenceEncoder::open(
+                    model,
+                    Some(&home.embeddings()),
+                    threads,
+                )?);
             }
             let what = "captions";
             let embedded = match &mut encoder {
                 Some(encoder) => encoder.embed(captions, &|done, total| {
-                    on_event(Told::Preparing { what, done, total })
+                    on_event(TrainEvent::Preparing { what, done, total })
                 }),
                 None => unreachable!("it was opened above"),
             };
@@ -160,7 +164,7 @@ impl Training<'_> {
                 Err(other) => Err(other.into()),
             }
         };
-        let setup = Setup {
+        let setup = TrainOptions {
             recipe: self.recipe,
             run: self.run,
             resume: self.resume,
@@ -205,9 +209,9 @@ impl Line {
         }
     }
 
-    pub fn show(&mut self, told: &Told<'_>) -> ControlFlow<()> {
+    pub fn show(&mut self, told: &TrainEvent<'_>) -> ControlFlow<()> {
         match told {
-            Told::Preparing { what, done, total } => {
+            TrainEvent::Preparing { what, done, total } => {
                 if self.preparing.as_ref().is_none_or(|(name, _)| name != what) {
                     self.clear();
                     self.preparing = Some((what, progress::items(what)));
@@ -216,14 +220,14 @@ impl Line {
                     return progress::show(bar, *done, *total);
                 }
             }
-            Told::Ready {
+            TrainEvent::Ready {
                 batches, left_out, ..
             } => {
                 self.clear();
                 if *left_out > 0 {
                     eprintln!(
                         "hark: warning: {} recordings are left out of the training; left-out.csv in the run's folder names them",
-                        output::count(*left_out)
+                        output::group_digits(*left_out)
                     );
                 }
                 let bar = progress::training(&self.label);
@@ -233,10 +237,10 @@ impl Line {
                 bar.reset_eta();
                 self.training = Some(bar);
             }
-            Told::LeftOut { clip, reason } => {
+            TrainEvent::Skipped { clip, reason } => {
                 eprintln!("hark: warning: {clip} is left out of a batch: {reason}");
             }
-            Told::Step(step) => {
+            TrainEvent::Step(step) => {
                 self.waited = 0.98 * self.waited + step.waited.as_secs_f64();
                 self.took = 0.98 * self.took + step.took.as_secs_f64();
                 if let Some(bar) = &self.training {
@@ -251,8 +255,8 @@ impl Line {
                     return progress::show(bar, step.batches.0, step.batches.1);
                 }
             }
-            Told::Validating { .. } => {}
-            Told::Epoch(epoch) => {
+            TrainEvent::Validating { .. } => {}
+            TrainEvent::Epoch(epoch) => {
                 self.validation = format!(
                     ", validation {:.3}, mAP@10 {:.3}",
                     epoch.validation_loss, epoch.validation.text_to_audio.mean.average_precision
@@ -288,7 +292,7 @@ pub fn make_soundscapes(
     config: &soundscape::Config,
     folder: &Path,
     threads: usize,
-) -> Result<soundscape::Made> {
+) -> Result<soundscape::Generated> {
     let bar = progress::items("making soundscapes");
     let made = soundscape::make(config, folder, threads, &|done, total| {
         progress::show(&bar, done, total)

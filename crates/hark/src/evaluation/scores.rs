@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use hark_metrics::{PerQuery, RECALL_CUTS, Report};
+use hark_metrics::{QueryMetrics, RECALL_CUTS, Report};
 use serde::Serialize;
 
 use crate::output;
@@ -89,7 +89,7 @@ pub struct Query {
     pub clip: String,
     pub text: String,
     pub relevant: usize,
-    pub found: PerQuery,
+    pub found: QueryMetrics,
     pub ndcg: Option<f64>,
 }
 
@@ -325,7 +325,7 @@ fn parse_line(record: &csv::StringRecord) -> Result<Query> {
         id: text(3).to_owned(),
         clip: text(4).to_owned(),
         relevant: text(5).parse().context("relevant")?,
-        found: PerQuery {
+        found: QueryMetrics {
             first_rank: text(6).parse().context("rank")?,
             average_precision: number(AP)?,
             recall: [number(AP + 1)?, number(AP + 2)?, number(AP + 3)?],
@@ -350,7 +350,7 @@ mod tests {
             clip: "rain, \"heavy\".wav".into(),
             text: "Rain,\nfalling".into(),
             relevant: 3,
-            found: PerQuery {
+            found: QueryMetrics {
                 first_rank: rank,
                 average_precision: 1.0 / 3.0,
                 recall: [0.0, 1.0 / 3.0, 2.0 / 3.0],

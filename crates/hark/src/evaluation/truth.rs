@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use hark_corpus::{Dataset, SetConfig, read_ratings};
+use hark_corpus::{Dataset, DatasetConfig, read_ratings};
 use hark_learn::evaluate::{Embedded, caption_ids, caption_keys, clip_keys};
-use hark_metrics::{GradedReport, Keyed, Options, evaluate_graded};
+use hark_metrics::{GradedReport, Options, WithIds, evaluate_graded};
 use hark_nearest::Vectors;
 use hark_relevance::{RelevanceFunction, similarity};
 use hark_soundscape::{Split, Truth as Scenes};
@@ -81,12 +81,12 @@ pub struct Truth {
 }
 
 /// Pairs that are held at most, of 16 bytes each: scenes and computed relevance have one for every caption and clip.
-const MOST_PAIRS: usize = 20_000_000;
+const MAX_PAIRS: usize = 20_000_000;
 
 fn check_size(data: &Dataset) -> Result<()> {
     let (captions, clips) = (data.pairs.len(), data.clips.len());
     ensure!(
-        captions.saturating_mul(clips) <= MOST_PAIRS,
+        captions.saturating_mul(clips) <= MAX_PAIRS,
         "{captions} captions by {clips} clips are too many to judge every pair"
     );
     Ok(())
@@ -102,8 +102,8 @@ impl Truth {
     }
 
     /// Of soundscapes, from the folder that they lie in.
-    pub fn scenes(sets: &[SetConfig], data: &Dataset) -> Result<Self> {
-        let [SetConfig::Clotho { root, split }] = sets else {
+    pub fn scenes(sets: &[DatasetConfig], data: &Dataset) -> Result<Self> {
+        let [DatasetConfig::Clotho { root, split }] = sets else {
             bail!("only soundscapes have scenes");
         };
         let split = match split.as_str() {
@@ -144,8 +144,8 @@ impl Truth {
             "not every caption is judged"
         );
         let (clip_keys, caption_keys) = (clip_keys(data), caption_keys(data));
-        let clips = Keyed::new(Vectors::new(&embedded.clips, embedded.dim)?, &clip_keys)?;
-        let captions = Keyed::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
+        let clips = WithIds::new(Vectors::new(&embedded.clips, embedded.dim)?, &clip_keys)?;
+        let captions = WithIds::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
         let gains = |caption: usize, out: &mut Vec<(u32, f64)>| out.extend(&self.gains[caption]);
         let watch = &hark_work::progress::no_progress;
         Ok(evaluate_graded(

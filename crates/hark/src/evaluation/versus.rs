@@ -337,7 +337,7 @@ pub fn correct(comparisons: &mut [Comparison]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use hark_metrics::PerQuery;
+    use hark_metrics::QueryMetrics;
 
     use super::*;
     use crate::evaluation::scores::{Direction, PAIRS};
@@ -348,9 +348,9 @@ mod tests {
             clip: id.split('#').next().unwrap_or_default().into(),
             text: text.into(),
             relevant: 1,
-            found: PerQuery {
+            found: QueryMetrics {
                 average_precision: ap,
-                ..PerQuery::default()
+                ..QueryMetrics::default()
             },
             ndcg: None,
         });

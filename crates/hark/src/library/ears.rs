@@ -5,21 +5,21 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
-use hark_encode::model::{AudioEncoder, TextEncoder, Told};
-use hark_serve::{Ears, EarsError};
+use hark_encode::model::{AudioEncoder, EmbedEvent, TextEncoder};
+use hark_serve::{EmbedError, Embedder};
 
 use super::LibraryModel;
 use crate::progress;
 
 /// A library's model. Each side is loaded when it is first needed.
-pub struct ModelEars {
+pub struct ModelEmbedder {
     model: LibraryModel,
     threads: usize,
     text: OnceLock<Result<TextEncoder, String>>,
     audio: OnceLock<Result<AudioEncoder, String>>,
 }
 
-impl ModelEars {
+impl ModelEmbedder {
     /// Ears that compute a question on so many threads.
     pub fn new(model: LibraryModel, threads: usize) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl ModelEars {
         // As in the library: padded as the model was trained, and not cropped.
         let hop = encoder.segment_seconds();
         encoder.embed_windows(&[path.to_owned()], hop, &mut |told| {
-            if let Told::Recording { result, .. } = told {
+            if let EmbedEvent::Recording { result, .. } = told {
                 vector = Some(result.map(|clip| clip.vector));
             }
             stop()
@@ -88,18 +88,18 @@ fn stop() -> ControlFlow<()> {
     }
 }
 
-impl Ears for ModelEars {
-    fn text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EarsError> {
+impl Embedder for ModelEmbedder {
+    fn text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.read(texts)
-            .map_err(|error| EarsError::Model { source: error.into() })
+            .map_err(|error| EmbedError::Model { source: error.into() })
     }
 
-    fn sound(&self, recording: &Path) -> Result<Vec<f32>, EarsError> {
+    fn sound(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
         self.listener()
-            .map_err(|error| EarsError::Model { source: error.into() })?;
+            .map_err(|error| EmbedError::Model { source: error.into() })?;
         // The model takes whatever can be decoded: what it refuses is the recording's fault. Where it lies on this machine is nobody's
         // business.
-        self.hear(recording).map_err(|error| EarsError::Recording {
+        self.hear(recording).map_err(|error| EmbedError::Recording {
             what: format!("{error:#}").replace(&recording.display().to_string(), "the recording"),
         })
     }

@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use hark_audio::Outline;
-use hark_catalogue::{Change, Entry, Failure, Known, Notes, Sound, Store, Window};
-use hark_encode::model::{AudioEncoder, ClipVector, Told};
+use hark_audio::AudioSummary;
+use hark_catalogue::{AudioInfo, Change, Entry, Failure, IndexedFile, Notes, Store, Window};
+use hark_encode::model::{AudioEncoder, ClipVector, EmbedEvent};
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::notes::NoteBook;
-use super::plan::{Part, Plan, is_within, plan};
-use super::walk::{Found, Walked, stat, walk};
+use super::notes::Annotations;
+use super::plan::{Plan, Shard, is_within, plan};
+use super::walk::{Scan, ScannedFile, stat, walk};
 use crate::{models, output, progress};
 
 /// Files that are read before they are embedded together.
@@ -66,18 +66,18 @@ pub struct Indexing<'a> {
     /// The audio side of its model, which is loaded only if there is something to hear.
     pub listener: &'a dyn Fn() -> Result<&'a AudioEncoder>,
     /// What people wrote about recordings; what it does not name keeps its notes.
-    pub notes: Option<&'a NoteBook>,
+    pub notes: Option<&'a Annotations>,
     /// Whether a file with the bytes of another may take over what is known of that. Where others write too, the other one may be
     /// something else by then.
     pub copies: bool,
     /// Which files are this process's.
-    pub part: Part,
+    pub part: Shard,
 }
 
 /// A file that has been read for its hash.
 struct Hashed {
-    found: Found,
-    before: Option<Known>,
+    found: ScannedFile,
+    before: Option<IndexedFile>,
     content: Result<String, String>,
 }
 
@@ -86,7 +86,7 @@ struct Run<'r, 'a> {
     indexing: &'r Indexing<'a>,
     outcome: Outcome,
     /// Known files by their bytes: those that are gone, and those that are there.
-    gone: HashMap<String, Vec<Known>>,
+    gone: HashMap<String, Vec<IndexedFile>>,
     there: HashMap<String, i64>,
     changes: Vec<Change>,
     stored: Instant,
@@ -99,8 +99,8 @@ impl Indexing<'_> {
     /// Brings the library up to date.
     pub fn run(&self) -> Result<Outcome> {
         let roots = self.store.roots()?;
-        let wheel = progress::wheel("looking for recordings");
-        let mut walked = Walked::default();
+        let spinner = progress::spinner("looking for recordings");
+        let mut walked = Scan::default();
         let known = self.store.known()?;
         for root in &roots {
             // A root within another one is walked with that, unless it is hidden there.
@@ -118,9 +118,9 @@ impl Indexing<'_> {
             }
             walked.found.extend(more.found);
             walked.unseen.extend(more.unseen);
-            wheel.set_message(format!("{} files", output::count(walked.found.len())));
+            spinner.set_message(format!("{} files", output::group_digits(walked.found.len())));
         }
-        wheel.finish_and_clear();
+        spinner.finish_and_clear();
         anyhow::ensure!(!progress::stopped(), "stopped");
         walked.found.sort_by(|a, b| a.path.cmp(&b.path));
         walked.found.dedup_by(|a, b| a.path == b.path);
@@ -136,7 +136,7 @@ impl Indexing<'_> {
     }
 
     /// Gives known files the notes that the note book has now.
-    fn annotate(&self, known: &[Known]) -> Result<usize> {
+    fn annotate(&self, known: &[IndexedFile]) -> Result<usize> {
         let Some(book) = self.notes else { return Ok(0) };
         let mut count = 0;
         for files in known.chunks(1000) {
@@ -145,7 +145,7 @@ impl Indexing<'_> {
             for file in self.store.files(&ids)? {
                 let notes = book.over(&file.path, file.notes.clone());
                 if notes != file.notes {
-                    changes.push(Change::Annotate { id: file.id, notes });
+                    changes.push(Change::SetNotes { id: file.id, notes });
                 }
             }
             count += changes.len();
@@ -172,7 +172,7 @@ impl Indexing<'_> {
 
 impl<'r, 'a> Run<'r, 'a> {
     fn new(indexing: &'r Indexing<'a>, plan: &Plan, all: Vec<(String, i64)>) -> Self {
-        let mut gone: HashMap<String, Vec<Known>> = HashMap::new();
+        let mut gone: HashMap<String, Vec<IndexedFile>> = HashMap::new();
         for file in &plan.gone {
             gone.entry(file.content.clone()).or_default().push(file.clone());
         }
@@ -215,7 +215,11 @@ impl<'r, 'a> Run<'r, 'a> {
         anyhow::ensure!(!progress::stopped(), "stopped");
         let gone: Vec<Change> = (self.gone.values().flatten())
             .map(|file| Change::Remove { id: file.id })
-            .chain(plan.forgotten.into_iter().map(|path| Change::Forget { path }))
+            .chain(
+                plan.forgotten
+                    .into_iter()
+                    .map(|path| Change::ClearFailure { path }),
+            )
             .collect();
         self.outcome.removed = self.gone.values().map(Vec::len).sum();
         for changes in gone.chunks(1000) {
@@ -225,7 +229,7 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// Takes some files: reads them, decides what each is, embeds those that are new.
-    fn take(&mut self, files: &[(Found, Option<Known>)]) -> Result<()> {
+    fn take(&mut self, files: &[(ScannedFile, Option<IndexedFile>)]) -> Result<()> {
         let hashed: Vec<Hashed> = files
             .par_iter()
             .map(|(found, before)| Hashed {
@@ -253,7 +257,7 @@ impl<'r, 'a> Run<'r, 'a> {
         }
         let outlines: Vec<_> = unheard
             .par_iter()
-            .map(|(file, _)| hark_audio::outline(Path::new(&file.found.path), &|| !progress::stopped()))
+            .map(|(file, _)| hark_audio::summarize(Path::new(&file.found.path), &|| !progress::stopped()))
             .collect();
         let mut heard = Vec::new();
         for ((file, content), outline) in unheard.into_iter().zip(outlines) {
@@ -273,7 +277,7 @@ impl<'r, 'a> Run<'r, 'a> {
         let (path, stat) = (file.found.path.clone(), file.found.stat);
         if let Some(before) = file.before.as_ref().filter(|before| before.content == content) {
             self.outcome.unchanged += 1;
-            self.changes.push(Change::Touch { id: before.id, stat });
+            self.changes.push(Change::UpdateStat { id: before.id, stat });
             return Ok(true);
         }
         // A path that was known keeps its number and its notes: what is there now is put, not moved there.
@@ -286,7 +290,7 @@ impl<'r, 'a> Run<'r, 'a> {
             self.changes.push(Change::Move { id, path, stat });
             if self.indexing.notes.is_some() {
                 let notes = self.indexing.notes(&named, Some(id))?;
-                self.changes.push(Change::Annotate { id, notes });
+                self.changes.push(Change::SetNotes { id, notes });
             }
             return Ok(true);
         }
@@ -314,7 +318,7 @@ impl<'r, 'a> Run<'r, 'a> {
         }
     }
 
-    fn embed(&mut self, files: &[(Hashed, String, Outline)]) -> Result<()> {
+    fn embed(&mut self, files: &[(Hashed, String, AudioSummary)]) -> Result<()> {
         if files.is_empty() {
             return Ok(());
         }
@@ -327,12 +331,12 @@ impl<'r, 'a> Run<'r, 'a> {
         let mut broken = None;
         let outcome = encoder.embed_windows(&paths, hop, &mut |told| {
             match told {
-                Told::Segment { seconds } => {
+                EmbedEvent::Segment { seconds } => {
                     self.heard += seconds;
                     let rate = self.heard / self.begun.elapsed().as_secs_f64().max(1e-3);
                     self.bar.set_message(format!("{rate:.0}"));
                 }
-                Told::Recording { file, result } => {
+                EmbedEvent::Recording { file, result } => {
                     let (file, content, outline) = &files[file];
                     let taken = match result {
                         Ok(clip) => self.put(file, content, outline, clip),
@@ -359,7 +363,7 @@ impl<'r, 'a> Run<'r, 'a> {
         }
     }
 
-    fn put(&mut self, file: &Hashed, content: &str, outline: &Outline, clip: ClipVector) -> Result<()> {
+    fn put(&mut self, file: &Hashed, content: &str, outline: &AudioSummary, clip: ClipVector) -> Result<()> {
         self.bar.inc(1);
         let path = &file.found.path;
         // What was hashed, outlined and embedded must be one and the same file.
@@ -379,7 +383,7 @@ impl<'r, 'a> Run<'r, 'a> {
             self.outcome.damaged.push((path.clone(), damage.clone()));
         }
         self.count(file.before.is_some());
-        self.changes.push(Change::Put(Box::new(Entry {
+        self.changes.push(Change::Upsert(Box::new(Entry {
             path: path.clone(),
             stat: file.found.stat,
             content: content.to_owned(),
@@ -391,12 +395,12 @@ impl<'r, 'a> Run<'r, 'a> {
     }
 
     /// A file that could not be read from the disk: what is known of it stays, and it is tried again.
-    fn unseen(&mut self, file: &Found, message: String) {
+    fn unseen(&mut self, file: &ScannedFile, message: String) {
         self.bar.inc(1);
         self.outcome.unseen.push((file.path.clone(), message));
     }
 
-    fn fail(&mut self, file: &Found, message: String) {
+    fn fail(&mut self, file: &ScannedFile, message: String) {
         self.bar.inc(1);
         let failure = Failure {
             path: file.path.clone(),
@@ -404,7 +408,7 @@ impl<'r, 'a> Run<'r, 'a> {
             message,
         };
         self.outcome.failed.push(failure.clone());
-        self.changes.push(Change::Fail(failure));
+        self.changes.push(Change::AddFailure(failure));
     }
 
     fn store_when_due(&mut self) -> Result<()> {
@@ -425,7 +429,7 @@ impl<'r, 'a> Run<'r, 'a> {
             // One that cannot be kept is no reason to lose its neighbours.
             Err(error) if error.is_of_entry() => changes.iter().try_for_each(|change| {
                 match (store.apply(std::slice::from_ref(change)), change) {
-                    (Err(error), Change::Put(entry)) if error.is_of_entry() => {
+                    (Err(error), Change::Upsert(entry)) if error.is_of_entry() => {
                         self.outcome.failed.push(Failure {
                             path: entry.path.clone(),
                             stat: entry.stat,
@@ -468,9 +472,9 @@ fn hash(path: &Path) -> Result<String, String> {
     read().map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn sound(outline: &Outline, damage: Option<String>) -> Sound {
+fn sound(outline: &AudioSummary, damage: Option<String>) -> AudioInfo {
     let info = &outline.info;
-    Sound {
+    AudioInfo {
         seconds: outline.seconds,
         rate: info.rate,
         channels: u32::try_from(info.channels).unwrap_or(u32::MAX),

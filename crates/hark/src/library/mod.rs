@@ -19,7 +19,7 @@ use hark_catalogue::sqlite::{self, SqliteStore};
 use hark_catalogue::{Error, PostgresStore, Settings, Store};
 use hark_encode::model::{AudioEncoder, TextEncoder, fingerprint};
 
-pub use ears::ModelEars;
+pub use ears::ModelEmbedder;
 
 use crate::home::Home;
 use crate::models::{self, Model};
@@ -212,7 +212,7 @@ impl LibraryModel {
         ensure!(
             model.fingerprint == settings.fingerprint,
             "the library was made with the model {} ({}), and {} is another one ({}): vectors of two models do not compare. \
-             Name the model it was made with (--model), or index again with this one (hark index --anew --model {})",
+             ObjectiveKind the model it was made with (--model), or index again with this one (hark index --anew --model {})",
             settings.model,
             settings.fingerprint,
             model.name,

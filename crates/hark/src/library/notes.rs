@@ -42,15 +42,15 @@ pub struct NoteArgs {
 /// Notes by what names a recording. Recordings that are not in it keep the notes that they have, and so do those in it of the kind
 /// (captions, tags) that it does not have of them.
 #[derive(Debug, Default)]
-pub struct NoteBook(HashMap<String, Notes>);
+pub struct Annotations(HashMap<String, Notes>);
 
 impl NoteArgs {
     /// Reads all files; none if there are none.
-    pub fn read(&self) -> Result<Option<NoteBook>> {
+    pub fn read(&self) -> Result<Option<Annotations>> {
         if self.captions.is_empty() && self.tags.is_empty() {
             return Ok(None);
         }
-        let mut book = NoteBook::default();
+        let mut book = Annotations::default();
         for path in &self.captions {
             let set = self.columns.read(path)?;
             for caption in &set.captions {
@@ -69,7 +69,7 @@ impl NoteArgs {
     }
 }
 
-impl NoteBook {
+impl Annotations {
     fn of(&mut self, name: &str) -> &mut Notes {
         self.0.entry(name.trim().replace('\\', "/")).or_default()
     }
@@ -158,11 +158,11 @@ impl NoteBook {
 mod tests {
     use super::*;
 
-    fn tags(text: &str, columns: &[&str]) -> Result<NoteBook> {
+    fn tags(text: &str, columns: &[&str]) -> Result<Annotations> {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("tags.csv");
         fs_err::write(&path, text).unwrap();
-        let mut book = NoteBook::default();
+        let mut book = Annotations::default();
         let columns: Vec<String> = columns.iter().map(|&name| name.to_owned()).collect();
         book.read_tags(&path, &columns)?;
         Ok(book)

@@ -2,17 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hark_catalogue::{Failure, Known};
+use hark_catalogue::{Failure, IndexedFile};
 
-use super::walk::{Found, Walked};
+use super::walk::{Scan, ScannedFile};
 
 /// What there is to do.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// Files to read: new ones, and those that look different; with what is known of their path.
-    pub look: Vec<(Found, Option<Known>)>,
+    pub look: Vec<(ScannedFile, Option<IndexedFile>)>,
     /// Known files that are not there any more. A new file with the same bytes is one of them that has moved.
-    pub gone: Vec<Known>,
+    pub gone: Vec<IndexedFile>,
     /// Failures whose files are not there any more.
     pub forgotten: Vec<String>,
     /// Files that look as they did.
@@ -23,14 +23,14 @@ pub struct Plan {
 
 /// A part of all files, for several machines that share the work: those whose paths fall on `nth` of `parts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct Shard {
     /// Which part, from 0.
     pub nth: u32,
     /// How many there are.
     pub parts: u32,
 }
 
-impl Part {
+impl Shard {
     /// All files.
     pub const ALL: Self = Self { nth: 0, parts: 1 };
 
@@ -40,7 +40,7 @@ impl Part {
     }
 }
 
-impl std::str::FromStr for Part {
+impl std::str::FromStr for Shard {
     type Err = String;
 
     /// `2/4`, counted from 1.
@@ -62,7 +62,13 @@ pub fn is_within(path: &str, folder: &str) -> bool {
 }
 
 /// Compares what was found below `roots` with what is known.
-pub fn plan(known: Vec<Known>, failures: Vec<Failure>, walked: Walked, roots: &[String], part: Part) -> Plan {
+pub fn plan(
+    known: Vec<IndexedFile>,
+    failures: Vec<Failure>,
+    walked: Scan,
+    roots: &[String],
+    part: Shard,
+) -> Plan {
     let mut plan = Plan::default();
     // Of what could not be looked at, nothing is known to be gone.
     let is_seen = |path: &str| {
@@ -112,8 +118,8 @@ mod tests {
         Stat { size: 7, modified }
     }
 
-    fn known(id: i64, path: &str) -> Known {
-        Known {
+    fn known(id: i64, path: &str) -> IndexedFile {
+        IndexedFile {
             id,
             path: path.to_owned(),
             stat: stat(1),
@@ -121,8 +127,8 @@ mod tests {
         }
     }
 
-    fn found(path: &str, modified: i64) -> Found {
-        Found {
+    fn found(path: &str, modified: i64) -> ScannedFile {
+        ScannedFile {
             path: path.to_owned(),
             stat: stat(modified),
         }
@@ -138,7 +144,7 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_read() {
-        let walked = Walked {
+        let walked = Scan {
             found: vec![
                 found("/a/bad", 1),
                 found("/a/better", 2),
@@ -157,7 +163,7 @@ mod tests {
             known(6, "/a/lockedout"),
         ];
         let failures = vec![failure("/a/bad"), failure("/a/better"), failure("/a/away")];
-        let plan = plan(before, failures, walked, &["/a".to_owned()], Part::ALL);
+        let plan = plan(before, failures, walked, &["/a".to_owned()], Shard::ALL);
         let look: Vec<_> = plan
             .look
             .iter()
@@ -175,15 +181,15 @@ mod tests {
 
     #[test]
     fn parts_share_all_files_and_leave_others_alone() {
-        assert_eq!("2/4".parse(), Ok(Part { nth: 1, parts: 4 }));
+        assert_eq!("2/4".parse(), Ok(Shard { nth: 1, parts: 4 }));
         for wrong in ["0/4", "5/4", "4", "a/b", "1/0"] {
-            assert!(wrong.parse::<Part>().is_err(), "{wrong}");
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
         }
         let paths: Vec<String> = (0..100).map(|nth| format!("/a/{nth}.wav")).collect();
         let mut seen = 0;
         for nth in 0..3 {
-            let part = Part { nth, parts: 3 };
-            let walked = Walked {
+            let part = Shard { nth, parts: 3 };
+            let walked = Scan {
                 found: paths.iter().map(|path| found(path, 1)).collect(),
                 unseen: Vec::new(),
             };

@@ -17,7 +17,7 @@ const KINDS: [&str; 22] = [
 
 /// A file that may be a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ScannedFile {
     /// Its absolute path.
     pub path: String,
     /// Its look.
@@ -26,16 +26,16 @@ pub struct Found {
 
 /// What a walk has found.
 #[derive(Debug, Default)]
-pub struct Walked {
+pub struct Scan {
     /// Files, by path.
-    pub found: Vec<Found>,
+    pub found: Vec<ScannedFile>,
     /// What could not be looked at, and why. What is known of it stays as it is.
     pub unseen: Vec<(String, String)>,
 }
 
 /// Walks the folder `root`, an absolute path, until `go_on` says no.
-pub fn walk(root: &Path, go_on: &dyn Fn() -> bool) -> Walked {
-    let mut walked = Walked::default();
+pub fn walk(root: &Path, go_on: &dyn Fn() -> bool) -> Scan {
+    let mut walked = Scan::default();
     let entries = WalkDir::new(root).sort_by_file_name().into_iter();
     for entry in entries.filter_entry(|entry| entry.depth() == 0 || !is_hidden(entry)) {
         if !go_on() {
@@ -54,7 +54,7 @@ pub fn walk(root: &Path, go_on: &dyn Fn() -> bool) -> Walked {
     walked
 }
 
-impl Walked {
+impl Scan {
     fn take(&mut self, entry: &DirEntry) {
         let shown = entry.path().display().to_string();
         let Some(path) = entry.path().to_str() else {
@@ -62,7 +62,7 @@ impl Walked {
             return self.unseen.push((shown, why));
         };
         match stat(entry.path()) {
-            Ok(stat) => self.found.push(Found {
+            Ok(stat) => self.found.push(ScannedFile {
                 path: path.to_owned(),
                 stat,
             }),

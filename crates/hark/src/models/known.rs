@@ -2,7 +2,7 @@
 
 /// A model that can be pulled by name.
 #[derive(Debug)]
-pub struct Known {
+pub struct IndexedFile {
     /// The name that users type.
     pub name: &'static str,
     /// One line on what it is.
@@ -59,9 +59,9 @@ impl Packages {
     }
 }
 
-impl Known {
+impl IndexedFile {
     /// A known model by its name, in any case.
-    pub fn find(name: &str) -> Option<&'static Known> {
+    pub fn find(name: &str) -> Option<&'static IndexedFile> {
         KNOWN.iter().find(|known| known.name.eq_ignore_ascii_case(name))
     }
 }
@@ -78,8 +78,8 @@ const fn read(path: &'static str) -> KnownFile {
 }
 
 /// All known models.
-pub const KNOWN: &[Known] = &[
-    Known {
+pub const KNOWN: &[IndexedFile] = &[
+    IndexedFile {
         name: "all-mpnet-base-v2",
         about: "Sentence-BERT on MPNet base, 768 dimensions: the encoder of the paper",
         licence: "Apache-2.0",
@@ -111,7 +111,7 @@ pub const KNOWN: &[Known] = &[
             archive: "all-mpnet-base-v2.zip",
         },
     },
-    Known {
+    IndexedFile {
         name: "all-minilm-l6-v2",
         about: "Sentence-BERT on MiniLM, 6 layers, 384 dimensions: five times as fast",
         licence: "Apache-2.0",

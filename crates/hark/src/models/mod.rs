@@ -17,7 +17,7 @@ use hark_encode::sentence::{SentenceModel, StaticEncoder};
 use serde::{Deserialize, Serialize};
 
 pub use hub::Hub;
-pub use known::{KNOWN, Known};
+pub use known::{IndexedFile, KNOWN};
 pub use pull::{Sources, pull};
 
 use crate::home::Home;
@@ -102,7 +102,7 @@ pub fn find(home: &Home, name: &str) -> Result<PathBuf> {
     if path.is_dir() {
         return Ok(path.to_owned());
     }
-    if let Some(known) = Known::find(name) {
+    if let Some(known) = IndexedFile::find(name) {
         bail!(
             "the model {} is not on this machine; get it with: hark models pull {}",
             known.name,

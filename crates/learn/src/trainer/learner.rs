@@ -11,7 +11,7 @@ use hark_work::random::key;
 
 use super::logs::Logs;
 use super::order::Purpose;
-use super::{OnEvent, Step, Told};
+use super::{OnEvent, Step, TrainEvent};
 use crate::Error;
 use crate::clips::Clips;
 use crate::network::is_part;
@@ -71,7 +71,7 @@ impl Learner<'_> {
                 });
             }
             // A wish to stop is heard at the next step, where the state can be saved.
-            let _ = on_event(Told::LeftOut { clip, reason });
+            let _ = on_event(TrainEvent::Skipped { clip, reason });
         }
         // A batch of one pair, where all others cannot be read, has nothing to compare.
         if batch.pairs.len() >= 2 {
@@ -87,7 +87,7 @@ impl Learner<'_> {
         }
         let step = self.step()?;
         logs.step(&step)?;
-        let flow = on_event(Told::Step(step));
+        let flow = on_event(TrainEvent::Step(step));
         let steps = self.recipe.training.checkpoint_steps;
         let is_end = self.state.batches.is_multiple_of(self.batches_per_epoch);
         // The end of an epoch saves itself; before a validation that may take long, what has come together is saved too.

@@ -38,10 +38,10 @@ use crate::{Error, report};
 use hark_work::workers;
 
 /// Batches that wait for the trainer at most: each may hold minutes of log-mels.
-const MOST_AHEAD: usize = 8;
+const MAX_AHEAD: usize = 8;
 
 /// What a training needs from where it runs.
-pub struct Setup<'a> {
+pub struct TrainOptions<'a> {
     /// The recipe, with its data sets named.
     pub recipe: Recipe,
     /// The run's folder.
@@ -62,7 +62,7 @@ pub struct Setup<'a> {
 
 /// What a training tells while it goes on.
 #[derive(Debug, Clone)]
-pub enum Told<'a> {
+pub enum TrainEvent<'a> {
     /// Something before the first step is being done.
     Preparing {
         /// What.
@@ -86,7 +86,7 @@ pub enum Told<'a> {
         batches: (u64, u64),
     },
     /// A recording could not be read in training; its pair was left out of the batch.
-    LeftOut {
+    Skipped {
         /// Its id.
         clip: &'a str,
         /// Why.
@@ -141,18 +141,18 @@ pub struct Epoch {
 
 /// What came out.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct TrainResult {
     /// The resolved recipe.
     pub recipe: Recipe,
     /// The best epoch.
     pub best: Best,
     /// Of the best model on the test split, if there is one, with its vectors.
-    pub test: Option<Judged>,
+    pub test: Option<SplitResult>,
 }
 
 /// A split that was embedded and judged.
 #[derive(Debug)]
-pub struct Judged {
+pub struct SplitResult {
     /// Its clips and captions.
     pub data: Dataset,
     /// Their vectors.
@@ -162,14 +162,14 @@ pub struct Judged {
 }
 
 /// Called with each event of a training; `Break` stops it after its state has been saved.
-pub type OnEvent<'a> = &'a (dyn Fn(Told<'_>) -> ControlFlow<()> + Sync);
+pub type OnEvent<'a> = &'a (dyn Fn(TrainEvent<'_>) -> ControlFlow<()> + Sync);
 
 /// Trains as the recipe says.
 ///
 /// # Errors
 /// If the recipe, the data or the run's folder cannot be used; if the loss is not finite; [`Error::Cancelled`] if `on_event`
 /// asks to stop, after the state has been saved.
-pub fn train(mut setup: Setup<'_>, on_event: OnEvent<'_>) -> Result<Outcome, Error> {
+pub fn train(mut setup: TrainOptions<'_>, on_event: OnEvent<'_>) -> Result<TrainResult, Error> {
     // A run is one training, whatever study it is part of.
     setup.recipe.study = None;
     let run = Run::at(setup.run)?;
@@ -217,7 +217,7 @@ impl Trainer {
         let trained = store::parameters(&self.network);
         let freeze = &self.recipe.training.freeze;
         let trained = trained.iter().filter(|stored| !is_part(&stored.name, freeze));
-        let ready = Told::Ready {
+        let ready = TrainEvent::Ready {
             clips: self.train.data.clips.len(),
             captions: self.train.data.pairs.len(),
             left_out: self.train.data.left_out.len(),
@@ -271,7 +271,7 @@ impl Trainer {
             self.run.save_model(BEST, &self.card, &model, &self.tokenizer)?;
         }
         self.save()?;
-        if on_event(Told::Epoch(&done)).is_break() {
+        if on_event(TrainEvent::Epoch(&done)).is_break() {
             return Err(Error::Cancelled);
         }
         Ok(())
@@ -312,7 +312,7 @@ impl Trainer {
             workers::in_order(
                 first..end,
                 self.workers,
-                (self.workers + 2).min(MOST_AHEAD),
+                (self.workers + 2).min(MAX_AHEAD),
                 &make,
                 &mut |number, batch, waited| match learner.take(number, batch, waited, logs, on_event) {
                     Ok(()) => ControlFlow::Continue(()),
@@ -336,7 +336,7 @@ impl Trainer {
         let network = self.network.clone().valid();
         let split = &self.validation;
         let embedded = split.embed(&network, &self.clips, self.workers, &|done, total| {
-            on_event(Told::Validating { done, total })
+            on_event(TrainEvent::Validating { done, total })
         })?;
         let mut pairs: Vec<usize> = (0..split.data.pairs.len()).collect();
         Random::new(key(&[self.recipe.seed, Purpose::Validation as u64])).shuffle(&mut pairs);
@@ -380,7 +380,7 @@ impl Trainer {
     }
 
     /// The last model, the best one's results, the report.
-    fn finish(mut self, on_event: OnEvent<'_>) -> Result<Outcome, Error> {
+    fn finish(mut self, on_event: OnEvent<'_>) -> Result<TrainResult, Error> {
         let best = self.state.best.ok_or(Error::NoRun {
             path: self.run.path(""),
         })?;
@@ -391,14 +391,14 @@ impl Trainer {
         let test = match self.test.take() {
             Some(split) => {
                 let embedded = split.embed(&network, &self.clips, self.workers, &|done, total| {
-                    on_event(Told::Preparing {
+                    on_event(TrainEvent::Preparing {
                         what: "test clips",
                         done,
                         total,
                     })
                 })?;
                 let retrieval = retrieval(&split.data, &embedded)?;
-                Some(Judged {
+                Some(SplitResult {
                     data: split.data,
                     embedded,
                     retrieval,
@@ -423,7 +423,7 @@ impl Trainer {
         self.run.save_model(BEST, &card, &network, &self.tokenizer)?;
         let text = report::markdown(&self.recipe, &best, test.as_ref());
         self.run.write(run::REPORT, text.as_bytes())?;
-        Ok(Outcome {
+        Ok(TrainResult {
             recipe: self.recipe,
             best,
             test,

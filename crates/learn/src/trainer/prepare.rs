@@ -16,11 +16,11 @@ use sha2::{Digest, Sha256};
 
 use super::learner::targets;
 use super::order::{Purpose, batches_per_epoch, order};
-use super::{OnEvent, Setup, Told, Trainer};
+use super::{OnEvent, TrainEvent, TrainOptions, Trainer};
 use crate::Error;
 use crate::clips::Clips;
 use crate::network::{self, is_part};
-use crate::objective::{Name, Objective};
+use crate::objective::{Objective, ObjectiveKind};
 use crate::optimizer::AdamW;
 use crate::recipe::Recipe;
 use crate::run::{self, RECIPE, Run, State};
@@ -31,8 +31,8 @@ use crate::teacher::{Embed, Teacher};
 const SAMPLED_BATCHES: usize = 64;
 
 impl Trainer {
-    pub(super) fn prepare(setup: Setup<'_>, run: Run, on_event: OnEvent<'_>) -> Result<Self, Error> {
-        let Setup {
+    pub(super) fn prepare(setup: TrainOptions<'_>, run: Run, on_event: OnEvent<'_>) -> Result<Self, Error> {
+        let TrainOptions {
             mut recipe,
             resume,
             cache,
@@ -85,7 +85,7 @@ impl Trainer {
         let Some(text_card) = &card.text else {
             return Err(Error::NoSide);
         };
-        let vocabulary = network.text.as_ref().map_or(0, |side| side.tower.reach()[0]);
+        let vocabulary = network.text.as_ref().map_or(0, |side| side.tower.max_input()[0]);
         let parsed = Tokenizer::parse(&tokenizer, text_card.max_tokens, vocabulary)?;
         let split = |data| Split::new(data, &parsed, text_card);
         let (mut train, mut validation) = (split(train)?, split(validation)?);
@@ -117,7 +117,7 @@ impl Trainer {
         let splits = [Some(&mut train), Some(&mut validation), test.as_mut()];
         for split in splits.into_iter().flatten() {
             split.freeze(&network, &card, &frozen, &|done, total| {
-                on_event(Told::Preparing { what, done, total })
+                on_event(TrainEvent::Preparing { what, done, total })
             })?;
         }
 
@@ -226,7 +226,7 @@ fn front_end(recipe: &Recipe, card: &Card, cache: Option<&Path>) -> Result<Clips
 
 fn load_split(
     recipe: &Recipe,
-    sets: &[hark_corpus::SetConfig],
+    sets: &[hark_corpus::DatasetConfig],
     split: &'static str,
     check: Check,
     threads: usize,
@@ -236,7 +236,7 @@ fn load_split(
         return Err(Error::NoData { split });
     }
     let data = Dataset::load_all(sets, check, threads, &|done, total| {
-        on_event(Told::Preparing {
+        on_event(TrainEvent::Preparing {
             what: "recordings",
             done,
             total,
@@ -246,7 +246,7 @@ fn load_split(
         hark_corpus::Error::Cancelled => Error::Cancelled,
         other => other.into(),
     })?;
-    let broken = |left: &&hark_corpus::LeftOut| !matches!(left.reason, hark_corpus::Reason::Excluded);
+    let broken = |left: &&hark_corpus::Skipped| !matches!(left.reason, hark_corpus::Reason::Excluded);
     if let Some(first) = data.left_out.iter().find(broken).filter(|_| recipe.data.strict) {
         return Err(Error::Strict {
             split,
@@ -310,7 +310,7 @@ fn resolve_objective(
         function = function.with_range(range.lo.into(), range.hi.into())?;
         recipe.objective.function = function.to_string();
     }
-    if recipe.objective.name == Name::Smooth && recipe.objective.mass.is_none() {
+    if recipe.objective.name == ObjectiveKind::Smooth && recipe.objective.mass.is_none() {
         recipe.objective.mass = Some(spread_mass(recipe, function, data, teacher)?);
     }
     Ok(recipe
@@ -326,7 +326,7 @@ fn spread_mass(
     teacher: &mut Teacher,
 ) -> Result<f32, Error> {
     let mut graded = recipe.objective.clone();
-    graded.name = Name::ListnetAudio;
+    graded.name = ObjectiveKind::ListnetAudio;
     let graded = graded.objective(function, 0.0);
     let (mut spread, mut lists) = (0.0, 0.0);
     let order = order(recipe, data, 0);
@@ -345,7 +345,7 @@ fn spread_mass(
 /// That segments and captions fit the towers.
 fn check_reach(network: &DualEncoder, clips: &Clips, card: &Card) -> Result<(), Error> {
     let (mels, frames) = clips.shape();
-    if let Some([most_mels, most_frames]) = network.audio.as_ref().map(|side| side.tower.reach())
+    if let Some([most_mels, most_frames]) = network.audio.as_ref().map(|side| side.tower.max_input())
         && (mels != most_mels || frames > most_frames)
     {
         return Err(hark_encode::Error::InputShape {
@@ -355,7 +355,7 @@ fn check_reach(network: &DualEncoder, clips: &Clips, card: &Card) -> Result<(), 
         }
         .into());
     }
-    let tokens = network.text.as_ref().map_or(0, |side| side.tower.reach()[1]);
+    let tokens = network.text.as_ref().map_or(0, |side| side.tower.max_input()[1]);
     let asked = card.text.as_ref().map_or(0, |card| card.max_tokens);
     if asked > tokens {
         return Err(Error::Option {

@@ -11,7 +11,7 @@
 //! - DCG@k: each rank holds the mean gain on average, so E = sum of gains / n * sum of discounts; the ideal
 //!   does not depend on the order.
 
-use super::{Means, RECALL_CUTS, discount};
+use super::{MeanMetrics, RECALL_CUTS, discount};
 
 /// Expected metrics under a uniformly random order of `items` items of which `relevant` are relevant to the
 /// query. `cut` is the k of AP@k. `None` unless there are items and at least one of them, at most all, is
@@ -23,12 +23,12 @@ use super::{Means, RECALL_CUTS, discount};
 /// assert!((chance.average_precision - 0.002_803).abs() < 1e-6);
 /// assert!((chance.recall[2] - 10.0 / 1045.0).abs() < 1e-15);
 /// ```
-pub fn chance(items: usize, relevant: usize, cut: usize) -> Option<Means> {
+pub fn chance(items: usize, relevant: usize, cut: usize) -> Option<MeanMetrics> {
     if relevant == 0 || relevant > items {
         return None;
     }
     let n = items as f64;
-    Some(Means {
+    Some(MeanMetrics {
         average_precision: average_precision(items, relevant, cut),
         recall: RECALL_CUTS.map(|k| k.min(items) as f64 / n),
         hit: RECALL_CUTS.map(|k| hit(items, relevant, k)),

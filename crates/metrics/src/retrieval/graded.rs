@@ -1,7 +1,7 @@
 //! nDCG@k: how near a ranking comes to the ideal one when items are relevant by degrees.
 
-use super::ties::{Contest, Placed, Scratch};
-use super::{Keyed, Options, chance, mean, over_queries, same_cut};
+use super::ties::{RankedItem, Ranking, Scratch};
+use super::{Options, WithIds, chance, mean, over_queries, same_cut};
 use hark_work::progress::Progress;
 
 use crate::Error;
@@ -57,12 +57,12 @@ pub(super) fn discount(rank: u32) -> f64 {
 /// ordered as in [`evaluate`](super::evaluate).
 ///
 /// ```
-/// use hark_metrics::{self as metrics, Keyed, Options};
+/// use hark_metrics::{self as metrics, WithIds, Options};
 /// use hark_nearest::Vectors;
 /// use hark_work::progress::no_progress;
 ///
-/// let query = Keyed::new(Vectors::new(&[1.0, 0.0], 2)?, &[1])?;
-/// let items = Keyed::new(Vectors::new(&[0.6, 0.8, 1.0, 0.0], 2)?, &[1, 2])?;
+/// let query = WithIds::new(Vectors::new(&[1.0, 0.0], 2)?, &[1])?;
+/// let items = WithIds::new(Vectors::new(&[0.6, 0.8, 1.0, 0.0], 2)?, &[1, 2])?;
 /// // The item with the lower gain stands first.
 /// let gains = |_: usize, list: &mut Vec<(u32, f64)>| list.extend([(0, 1.0), (1, 0.5)]);
 /// let report = metrics::evaluate_graded(query, items, &gains, Options::default(), &no_progress)?;
@@ -77,8 +77,8 @@ pub(super) fn discount(rank: u32) -> f64 {
 /// [`hark_nearest::Error::Cancelled`] when `progress` says so; for the first query with such a fault [`Error::NoSuchItem`],
 /// [`Error::DuplicateRelevant`], [`Error::BadGain`], or [`Error::NoRelevant`] when no gain is above 0.
 pub fn evaluate_graded(
-    queries: Keyed<'_>,
-    items: Keyed<'_>,
+    queries: WithIds<'_>,
+    items: WithIds<'_>,
     gains: Gains<'_>,
     options: Options,
     progress: Progress<'_>,
@@ -131,7 +131,7 @@ fn check(query: usize, list: &mut Vec<(u32, f64)>, items: usize) -> Result<(), E
 
 /// nDCG@k and its expected value under chance.
 fn of_query(
-    contest: &Contest<'_>,
+    contest: &Ranking<'_>,
     list: &mut [(u32, f64)],
     items: usize,
     cut: usize,
@@ -148,7 +148,7 @@ fn of_query(
 
 /// DCG@k of items where they stand, best first; `gain` tells the gain of an item by its position in the list of
 /// wanted items.
-pub(crate) fn gain_of_placed(placed: &[Placed], gain: impl Fn(usize) -> f64, cut: usize) -> f64 {
+pub(crate) fn gain_of_placed(placed: &[RankedItem], gain: impl Fn(usize) -> f64, cut: usize) -> f64 {
     placed
         .iter()
         .take_while(|placed| placed.rank as usize <= cut)

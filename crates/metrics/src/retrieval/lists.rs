@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use super::{Keyed, Options, Scratch, in_parts, over_stripes, stripes};
+use super::{Options, Scratch, WithIds, in_parts, over_stripes, stripes};
 use hark_nearest::blocks::lock;
 use hark_work::progress::Progress;
 
@@ -38,12 +38,12 @@ impl Lists {
 /// ```
 /// use std::num::NonZeroUsize;
 ///
-/// use hark_metrics::{self as metrics, Keyed, Options};
+/// use hark_metrics::{self as metrics, WithIds, Options};
 /// use hark_nearest::Vectors;
 /// use hark_work::progress::no_progress;
 ///
-/// let captions = Keyed::new(Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2)?, &[1, 2])?;
-/// let clips = Keyed::new(Vectors::new(&[0.6, 0.8, 1.0, 0.0], 2)?, &[3, 4])?;
+/// let captions = WithIds::new(Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2)?, &[1, 2])?;
+/// let clips = WithIds::new(Vectors::new(&[0.6, 0.8, 1.0, 0.0], 2)?, &[3, 4])?;
 /// let lists = metrics::lists(captions, clips, NonZeroUsize::MIN, Options::default(), &no_progress)?;
 /// assert_eq!(lists.of(0).collect::<Vec<_>>(), [(1, 1.0)]);
 /// assert_eq!(lists.of(1).collect::<Vec<_>>(), [(0, 0.8)]);
@@ -55,8 +55,8 @@ impl Lists {
 /// [`Error::NoQueries`], [`hark_nearest::Error::DimensionMismatch`], [`hark_nearest::Error::TooLarge`], [`hark_nearest::Error::Threads`], and
 /// [`hark_nearest::Error::Cancelled`] when `progress` says so.
 pub fn lists(
-    queries: Keyed<'_>,
-    items: Keyed<'_>,
+    queries: WithIds<'_>,
+    items: WithIds<'_>,
     k: NonZeroUsize,
     options: Options,
     progress: Progress<'_>,

@@ -42,8 +42,8 @@ pub use graded::{Gains, GradedReport, evaluate_graded};
 pub(crate) use graded::{gain_of_placed, ideal_gain};
 pub use lists::{Lists, lists};
 pub use relevant::Relevant;
-pub(crate) use ties::{Contest, Placed, Scratch};
-pub use ties::{Ties, id_key, name_keys};
+pub(crate) use ties::{RankedItem, Ranking, Scratch};
+pub use ties::{Ties, name_keys, tie_key};
 
 use hark_nearest::Vectors;
 use hark_nearest::blocks::{BLOCK_ROWS, Cut, inner_products, lock, spread};
@@ -62,13 +62,13 @@ const LEAST_ROWS: usize = 8;
 
 /// Vectors with a key for each row, which stands for the row's id wherever scores are equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Keyed<'a> {
+pub struct WithIds<'a> {
     vectors: Vectors<'a>,
     keys: &'a [u64],
 }
 
-impl<'a> Keyed<'a> {
-    /// Keys are made of ids by [`id_key`], or are any numbers that stay with their rows when the order of the
+impl<'a> WithIds<'a> {
+    /// Keys are made of ids by [`tie_key`], or are any numbers that stay with their rows when the order of the
     /// rows changes.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl Default for Options {
 
 /// The metrics of one query.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct PerQuery {
+pub struct QueryMetrics {
     /// Rank of the first relevant item, from 1; 0 where a run's list holds none.
     pub first_rank: u32,
     /// AP@k.
@@ -151,7 +151,7 @@ pub struct PerQuery {
 
 /// Means over queries, or their expected values.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Means {
+pub struct MeanMetrics {
     /// Mean AP@k: mAP@k.
     pub average_precision: f64,
     /// Mean R@1, R@5, R@10.
@@ -162,7 +162,7 @@ pub struct Means {
     pub reciprocal_rank: f64,
 }
 
-impl Means {
+impl MeanMetrics {
     fn add(&mut self, other: &Self, weight: f64) {
         let add = |sum: &mut f64, term: f64| *sum += weight * term;
         add(&mut self.average_precision, other.average_precision);
@@ -180,11 +180,11 @@ pub struct Report {
     /// The k of AP@k.
     pub cut: usize,
     /// In the order of the queries.
-    pub queries: Vec<PerQuery>,
+    pub queries: Vec<QueryMetrics>,
     /// Means over queries.
-    pub mean: Means,
+    pub mean: MeanMetrics,
     /// The expected values of the means when every order of the items is equally likely.
-    pub chance: Means,
+    pub chance: MeanMetrics,
     /// Median over queries of the rank of the first relevant item; between two middle ranks, their mean. Where
     /// a run's list holds no relevant item, the rank counts as infinite, and so may the median be.
     pub median_rank: f64,
@@ -201,7 +201,7 @@ impl Report {
         let reports: Vec<Self> = reports.into_iter().collect();
         let cut = same_cut(reports.iter().map(|report| report.cut))?;
         let count: usize = reports.iter().map(|report| report.queries.len()).sum();
-        let mut chance = Means::default();
+        let mut chance = MeanMetrics::default();
         for report in &reports {
             chance.add(&report.chance, report.queries.len() as f64 / count as f64);
         }
@@ -226,12 +226,12 @@ fn same_cut(cuts: impl Iterator<Item = usize>) -> Result<usize, Error> {
 /// where the relevant ones stand.
 ///
 /// ```
-/// use hark_metrics::{self as metrics, Keyed, Options, Relevant};
+/// use hark_metrics::{self as metrics, WithIds, Options, Relevant};
 /// use hark_nearest::Vectors;
 /// use hark_work::progress::no_progress;
 ///
-/// let captions = Keyed::new(Vectors::new(&[1.0, 0.0, 0.8, 0.6], 2)?, &[1, 2])?;
-/// let clips = Keyed::new(Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2)?, &[3, 4])?;
+/// let captions = WithIds::new(Vectors::new(&[1.0, 0.0, 0.8, 0.6], 2)?, &[1, 2])?;
+/// let clips = WithIds::new(Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2)?, &[3, 4])?;
 /// let relevant = Relevant::new([[0], [1]], 2)?;
 /// let report = metrics::evaluate(captions, clips, &relevant, Options::default(), &no_progress)?;
 /// assert_eq!(report.queries[1].first_rank, 2);
@@ -244,8 +244,8 @@ fn same_cut(cuts: impl Iterator<Item = usize>) -> Result<usize, Error> {
 /// [`Error::NoQueries`], [`Error::RelevantMismatch`], [`hark_nearest::Error::DimensionMismatch`], [`hark_nearest::Error::TooLarge`],
 /// [`hark_nearest::Error::Threads`], and [`hark_nearest::Error::Cancelled`] when `progress` says so.
 pub fn evaluate(
-    queries: Keyed<'_>,
-    items: Keyed<'_>,
+    queries: WithIds<'_>,
+    items: WithIds<'_>,
     relevant: &Relevant,
     options: Options,
     progress: Progress<'_>,
@@ -277,7 +277,7 @@ pub fn evaluate(
 }
 
 impl Report {
-    pub(crate) fn new(cut: usize, queries: Vec<PerQuery>, chance: Means) -> Self {
+    pub(crate) fn new(cut: usize, queries: Vec<QueryMetrics>, chance: MeanMetrics) -> Self {
         Self {
             cut,
             mean: mean_of(&queries),
@@ -290,14 +290,14 @@ impl Report {
 
 /// The metrics of a query from the ranks of those of its relevant items that are ranked at all, best first,
 /// and the number of its relevant items.
-pub(crate) fn of_ranks(placed: &[Placed], relevant: usize, cut: usize) -> PerQuery {
+pub(crate) fn of_ranks(placed: &[RankedItem], relevant: usize, cut: usize) -> QueryMetrics {
     let relevant = relevant as f64;
     let within = |k: usize| placed.partition_point(|placed| placed.rank as usize <= k);
     let precisions = (1_u32..)
         .zip(&placed[..within(cut)])
         .map(|(hits, placed)| f64::from(hits) / f64::from(placed.rank));
     let first_rank = placed.first().map_or(0, |first| first.rank);
-    PerQuery {
+    QueryMetrics {
         first_rank,
         average_precision: precisions.sum::<f64>() / relevant,
         recall: RECALL_CUTS.map(|k| within(k) as f64 / relevant),
@@ -311,9 +311,9 @@ pub(crate) fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-fn mean_of(queries: &[PerQuery]) -> Means {
+fn mean_of(queries: &[QueryMetrics]) -> MeanMetrics {
     let each = || queries.iter();
-    Means {
+    MeanMetrics {
         average_precision: mean(each().map(|query| query.average_precision)),
         recall: [0, 1, 2].map(|i| mean(each().map(|query| query.recall[i]))),
         hit: [0, 1, 2].map(|i| mean(each().map(|query| f64::from(u8::from(query.hit[i]))))),
@@ -322,14 +322,14 @@ fn mean_of(queries: &[PerQuery]) -> Means {
 }
 
 /// The mean over queries of what chance gives, from the number of relevant items of each query.
-pub(crate) fn mean_chance(items: usize, relevant: impl Iterator<Item = usize>, cut: usize) -> Means {
+pub(crate) fn mean_chance(items: usize, relevant: impl Iterator<Item = usize>, cut: usize) -> MeanMetrics {
     // Queries with as many relevant items have the same chance, and a set has few such numbers.
     let (mut numbers, mut queries) = (BTreeMap::<usize, usize>::new(), 0.0);
     for number in relevant {
         *numbers.entry(number).or_default() += 1;
         queries += 1.0;
     }
-    let mut sum = Means::default();
+    let mut sum = MeanMetrics::default();
     for (number, times) in numbers {
         if let Some(of_number) = chance(items, number, cut) {
             sum.add(&of_number, times as f64 / queries);
@@ -338,7 +338,7 @@ pub(crate) fn mean_chance(items: usize, relevant: impl Iterator<Item = usize>, c
     sum
 }
 
-fn median_rank(queries: &[PerQuery]) -> f64 {
+fn median_rank(queries: &[QueryMetrics]) -> f64 {
     // What is not found wraps round to the highest rank.
     let mut ranks: Vec<_> = queries
         .iter()
@@ -355,12 +355,12 @@ fn median_rank(queries: &[PerQuery]) -> f64 {
 
 /// Calls `measure` with each query's scores and gathers what it returns, in the order of the queries.
 fn over_queries<S, T: Copy + Default + Send>(
-    queries: Keyed<'_>,
-    items: Keyed<'_>,
+    queries: WithIds<'_>,
+    items: WithIds<'_>,
     options: Options,
     progress: Progress<'_>,
     scratch: impl Fn() -> S + Sync,
-    measure: impl Fn(&mut S, usize, &Contest<'_>) -> Result<T, Error> + Sync,
+    measure: impl Fn(&mut S, usize, &Ranking<'_>) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
     let cut = stripes(queries, items)?;
     let mut measured = vec![T::default(); queries.vectors.rows()];
@@ -386,7 +386,7 @@ fn over_queries<S, T: Copy + Default + Send>(
 
 /// How queries are cut into stripes: by the numbers of rows alone, so that the answers are the same for any
 /// number of threads.
-fn stripes(queries: Keyed<'_>, items: Keyed<'_>) -> Result<Cut, Error> {
+fn stripes(queries: WithIds<'_>, items: WithIds<'_>) -> Result<Cut, Error> {
     let (rows, width) = (queries.vectors.rows(), items.vectors.rows());
     if rows == 0 {
         return Err(Error::NoQueries);
@@ -426,13 +426,13 @@ struct Stripe<'a> {
 
 impl Stripe<'_> {
     /// The number of each query, and its scores.
-    fn queries(&self) -> impl Iterator<Item = (usize, Contest<'_>)> {
+    fn queries(&self) -> impl Iterator<Item = (usize, Ranking<'_>)> {
         let width = self.item_keys.len();
         self.rows.clone().enumerate().map(move |(position, query)| {
             let scores = &self.scores[position * width..(position + 1) * width];
             (
                 query,
-                Contest::new(scores, self.query_keys[query], self.item_keys, self.ties),
+                Ranking::new(scores, self.query_keys[query], self.item_keys, self.ties),
             )
         })
     }
@@ -440,8 +440,8 @@ impl Stripe<'_> {
 
 /// Scores every query with all items, in stripes of some queries by all items, and calls `visit` with each.
 fn over_stripes<S>(
-    queries: Keyed<'_>,
-    items: Keyed<'_>,
+    queries: WithIds<'_>,
+    items: WithIds<'_>,
     cut: Cut,
     options: Options,
     progress: Progress<'_>,

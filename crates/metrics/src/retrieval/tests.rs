@@ -17,7 +17,7 @@ fn whole_numbers(len: usize, seed: usize) -> Vec<f32> {
 }
 
 fn keys(prefix: &str, count: usize) -> Vec<u64> {
-    (0..count).map(|i| id_key(&format!("{prefix}{i}"))).collect()
+    (0..count).map(|i| tie_key(&format!("{prefix}{i}"))).collect()
 }
 
 fn options(cut: usize, threads: usize) -> Options {
@@ -60,10 +60,10 @@ impl Case {
         }
     }
 
-    fn sets(&self) -> (Keyed<'_>, Keyed<'_>) {
+    fn sets(&self) -> (WithIds<'_>, WithIds<'_>) {
         (
-            Keyed::new(Vectors::new(&self.queries, self.dim).unwrap(), &self.query_keys).unwrap(),
-            Keyed::new(Vectors::new(&self.items, self.dim).unwrap(), &self.item_keys).unwrap(),
+            WithIds::new(Vectors::new(&self.queries, self.dim).unwrap(), &self.query_keys).unwrap(),
+            WithIds::new(Vectors::new(&self.items, self.dim).unwrap(), &self.item_keys).unwrap(),
         )
     }
 
@@ -134,7 +134,7 @@ impl Case {
 }
 
 /// The definitions, read off the sorted list of hits.
-fn by_definition(hits: &[bool], relevant: usize, cut: usize) -> PerQuery {
+fn by_definition(hits: &[bool], relevant: usize, cut: usize) -> QueryMetrics {
     let count = |k: usize| hits.iter().take(k).filter(|&&hit| hit).count();
     let first = hits.iter().position(|&hit| hit).unwrap() + 1;
     let mut sum = 0.0;
@@ -143,7 +143,7 @@ fn by_definition(hits: &[bool], relevant: usize, cut: usize) -> PerQuery {
             sum += count(rank) as f64 / rank as f64;
         }
     }
-    PerQuery {
+    QueryMetrics {
         first_rank: first as u32,
         average_precision: sum / relevant as f64,
         recall: [1, 5, 10].map(|k| count(k) as f64 / relevant as f64),
@@ -343,7 +343,7 @@ fn lists_and_ranks_have_the_same_order_of_ties() {
 fn lists_without_items_are_empty_and_without_queries_refused() {
     let case = Case::new(3, 2, 2, vec![vec![0]; 3]);
     let (queries, _) = case.sets();
-    let none = Keyed::new(Vectors::new(&[], 2).unwrap(), &[]).unwrap();
+    let none = WithIds::new(Vectors::new(&[], 2).unwrap(), &[]).unwrap();
     let run = |queries, items| {
         lists(
             queries,
@@ -356,7 +356,7 @@ fn lists_without_items_are_empty_and_without_queries_refused() {
     let found = run(queries, none).unwrap();
     assert_eq!((found.k, found.of(0).count()), (0, 0));
     assert_eq!(run(none, queries), Err(Error::NoQueries));
-    let long = Keyed::new(Vectors::new(&[1.0; 3], 3).unwrap(), &[1]).unwrap();
+    let long = WithIds::new(Vectors::new(&[1.0; 3], 3).unwrap(), &[1]).unwrap();
     assert_eq!(
         run(queries, long),
         Err(hark_nearest::Error::DimensionMismatch { expected: 2, got: 3 }.into())
@@ -487,7 +487,7 @@ fn constant_scores_give_chance() {
     let reversed = captions.relevant().reversed().unwrap();
     let back = evaluate(items, queries, &reversed, Options::default(), &no_progress).unwrap();
     for report in [forth, back] {
-        type Pick = fn(&PerQuery) -> f64;
+        type Pick = fn(&QueryMetrics) -> f64;
         let picks: [(Pick, f64, f64); 4] = [
             (
                 |query| query.average_precision,
@@ -584,7 +584,7 @@ fn constant_scores_give_chance_over_seeds() {
 }
 
 /// A ranking of 20 items with the relevant ones at the given ranks.
-fn relevant_at(ranks: &[u32], cut: usize) -> PerQuery {
+fn relevant_at(ranks: &[u32], cut: usize) -> QueryMetrics {
     let mut case = Case::constant(1, 20, vec![ranks.iter().map(|rank| rank - 1).collect()]);
     case.items = (0..20_u8).map(|item| -f32::from(item)).collect();
     case.evaluate(options(cut, 1)).queries[0]
@@ -656,7 +656,7 @@ fn chance_is_the_mean_over_all_permutations() {
                 let gains: Vec<_> = (0..r).map(|i| (i + 1) as f64 / r as f64).collect();
                 let best_first = gains.iter().rev().zip(1..).take(cut);
                 let ideal: f64 = best_first.map(|(gain, rank)| gain * discount(rank)).sum();
-                let (mut sum, mut ndcg, mut orders) = (Means::default(), 0.0, 0.0);
+                let (mut sum, mut ndcg, mut orders) = (MeanMetrics::default(), 0.0, 0.0);
                 permutations(n, &mut |order| {
                     let hits: Vec<_> = order.iter().map(|&item| item < r).collect();
                     let query = by_definition(&hits, r, cut);
@@ -716,23 +716,23 @@ fn sets_that_do_not_fit_are_refused() {
             item_rows: 3
         })
     );
-    let none = Keyed::new(Vectors::new(&[], 2).unwrap(), &[]).unwrap();
+    let none = WithIds::new(Vectors::new(&[], 2).unwrap(), &[]).unwrap();
     assert_eq!(
         run(none, items, &Relevant::new([[0]; 0], 3).unwrap()),
         Err(Error::NoQueries)
     );
-    let long = Keyed::new(Vectors::new(&[1.0; 6], 3).unwrap(), &[1, 2]).unwrap();
+    let long = WithIds::new(Vectors::new(&[1.0; 6], 3).unwrap(), &[1, 2]).unwrap();
     assert_eq!(
         run(long, items, &case.relevant()),
         Err(hark_nearest::Error::DimensionMismatch { expected: 3, got: 2 }.into())
     );
     let vectors = Vectors::new(&[1.0; 4], 1).unwrap();
     assert_eq!(
-        Keyed::new(vectors, &[1, 2, 3]),
+        WithIds::new(vectors, &[1, 2, 3]),
         Err(hark_nearest::Error::KeysMismatch { expected: 4, got: 3 }.into())
     );
     assert_eq!(
-        Keyed::new(vectors, &[5, 2, 3, 5]),
+        WithIds::new(vectors, &[5, 2, 3, 5]),
         Err(hark_nearest::Error::DuplicateKey { first: 0, second: 3 }.into())
     );
 }
@@ -814,7 +814,7 @@ fn reports_are_joined_query_by_query() {
         let key = &queries.keys()[query..=query];
         let relevant = Relevant::new([relevant[query].clone()], 25).unwrap();
         evaluate(
-            Keyed::new(row, key).unwrap(),
+            WithIds::new(row, key).unwrap(),
             items,
             &relevant,
             options(10, 1),

@@ -32,14 +32,14 @@ impl Default for Ties {
     }
 }
 
-/// The key of an id, for [`Keyed`](super::Keyed): the same on every machine and in every version.
+/// The key of an id, for [`WithIds`](super::Keyed): the same on every machine and in every version.
 ///
 /// ```
-/// use hark_metrics::id_key;
+/// use hark_metrics::tie_key;
 ///
-/// assert_ne!(id_key("rain.wav#1"), id_key("rain.wav#2"));
+/// assert_ne!(tie_key("rain.wav#1"), tie_key("rain.wav#2"));
 /// ```
-pub fn id_key(id: &str) -> u64 {
+pub fn tie_key(id: &str) -> u64 {
     // Starting from the length keeps apart ids that differ only in zero bytes at the end.
     let mut key = mix(id.len() as u64);
     for chunk in id.as_bytes().chunks(8) {
@@ -63,7 +63,7 @@ pub fn name_keys<T: AsRef<str>>(names: &[T]) -> Vec<u64> {
 }
 
 /// The scores of one query with all items.
-pub(crate) struct Contest<'a> {
+pub(crate) struct Ranking<'a> {
     scores: &'a [f32],
     ties: QueryTies,
     /// As many as scores, all different.
@@ -98,22 +98,22 @@ impl Standing {
 
 /// Where a wanted item stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct RankedItem {
     /// From 1.
     pub(crate) rank: u32,
     /// Position in the list of wanted items.
     pub(crate) position: usize,
 }
 
-/// What [`Contest::ranks`] and [`Contest::best`] work in, kept from query to query.
+/// What [`Ranking::ranks`] and [`Ranking::best`] work in, kept from query to query.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     standings: Vec<Standing>,
     ahead: Vec<u32>,
-    placed: Vec<Placed>,
+    placed: Vec<RankedItem>,
 }
 
-impl<'a> Contest<'a> {
+impl<'a> Ranking<'a> {
     pub(crate) fn new(scores: &'a [f32], query_key: u64, item_keys: &'a [u64], ties: Ties) -> Self {
         debug_assert_eq!(scores.len(), item_keys.len());
         Self {
@@ -147,7 +147,7 @@ impl<'a> Contest<'a> {
         &self,
         wanted: impl Iterator<Item = u32>,
         scratch: &'s mut Scratch,
-    ) -> &'s [Placed] {
+    ) -> &'s [RankedItem] {
         let Scratch {
             standings,
             ahead,
@@ -178,7 +178,7 @@ impl<'a> Contest<'a> {
         let mut rank = 1;
         for (standing, ahead) in standings.iter().zip(&*ahead) {
             rank += ahead;
-            placed.push(Placed {
+            placed.push(RankedItem {
                 rank,
                 position: standing.position,
             });
@@ -236,25 +236,28 @@ mod tests {
     /// Written down once: a change would reorder the ties of every report made before it.
     #[test]
     fn keys_stay_as_they_are() {
-        assert_eq!(id_key(""), mix(0));
-        assert_eq!(id_key("a"), mix(mix(1) ^ 0x61));
+        assert_eq!(tie_key(""), mix(0));
+        assert_eq!(tie_key("a"), mix(mix(1) ^ 0x61));
         assert_eq!(
-            id_key("abcdefghi"),
+            tie_key("abcdefghi"),
             mix(mix(mix(9) ^ 0x6867_6665_6463_6261) ^ 0x69)
         );
-        assert_ne!(id_key("a"), id_key("a\0"));
-        assert_ne!(id_key("ab"), id_key("ba"));
+        assert_ne!(tie_key("a"), tie_key("a\0"));
+        assert_ne!(tie_key("ab"), tie_key("ba"));
     }
 
     #[test]
     fn ranks_count_the_items_ahead() {
         let scores = [0.1, 0.9, 0.5, 0.7, 0.3];
-        let contest = Contest::new(&scores, 7, &[1, 2, 3, 4, 5], Ties::default());
+        let contest = Ranking::new(&scores, 7, &[1, 2, 3, 4, 5], Ties::default());
         let mut scratch = Scratch::default();
         let placed = contest.ranks([4, 3].into_iter(), &mut scratch);
         assert_eq!(
             placed,
-            [Placed { rank: 2, position: 1 }, Placed { rank: 4, position: 0 }]
+            [
+                RankedItem { rank: 2, position: 1 },
+                RankedItem { rank: 4, position: 0 }
+            ]
         );
         assert_eq!(contest.ranks([].into_iter(), &mut scratch), []);
     }
@@ -266,8 +269,8 @@ mod tests {
         let zeros = [0.0; 40];
         let (mut first, mut second) = (Scratch::default(), Scratch::default());
         assert_eq!(
-            Contest::new(&mixed, 1, &keys, Ties::default()).ranks(0..40, &mut first),
-            Contest::new(&zeros, 1, &keys, Ties::default()).ranks(0..40, &mut second)
+            Ranking::new(&mixed, 1, &keys, Ties::default()).ranks(0..40, &mut first),
+            Ranking::new(&zeros, 1, &keys, Ties::default()).ranks(0..40, &mut second)
         );
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Qrels, Run, escape, unescape};
 use crate::Error;
 use crate::{
-    Contest, GradedReport, Report, Scratch, Ties, check_different, gain_of_placed, id_key, ideal_gain, mean,
-    mean_chance, name_keys, ndcg_chance, of_ranks,
+    GradedReport, Ranking, Report, Scratch, Ties, check_different, gain_of_placed, ideal_gain, mean,
+    mean_chance, name_keys, ndcg_chance, of_ranks, tie_key,
 };
 
 /// How a run is scored.
@@ -16,7 +16,7 @@ pub struct Options {
     /// The k of AP@k and nDCG@k.
     pub cut: NonZeroUsize,
     /// The order of items with equal scores. [`Ties::Keys`] is trec_eval's. [`Ties::Hashed`] takes the
-    /// [`id_key`] of ids; of ids that [`escape`] has written, the key of the id before it, so that a run
+    /// [`tie_key`] of ids; of ids that [`escape`] has written, the key of the id before it, so that a run
     /// written by [`write_run`](super::write_run) has the order it had.
     pub ties: Ties,
     /// Size of the collection, for chance. `None` takes all items that either file names.
@@ -97,7 +97,7 @@ pub fn evaluate(run: &Run, qrels: &Qrels, options: Options) -> Result<Scored, Er
     let mut numbers = Vec::with_capacity(pairs.len());
     for pair in &pairs {
         space.fill(run, qrels, *pair, &in_run, &keys);
-        let contest = Contest::new(&space.scores, keys.queries[pair.run], &space.keys, options.ties);
+        let contest = Ranking::new(&space.scores, keys.queries[pair.run], &space.keys, options.ties);
         let placed = contest.ranks(
             space.found.iter().map(|&(position, _)| position),
             &mut space.scratch,
@@ -220,7 +220,7 @@ impl Keys {
                 // One rule for the whole file, so that different fields are different ids.
                 let mut ids = queries.list.iter().chain(&items.list);
                 let ours = ids.all(|id| escape(&unescape(id)) == **id);
-                let key = |id: &Arc<str>| id_key(&if ours { unescape(id) } else { (&**id).into() });
+                let key = |id: &Arc<str>| tie_key(&if ours { unescape(id) } else { (&**id).into() });
                 let keys = Self {
                     queries: queries.list.iter().map(key).collect(),
                     items: items.list.iter().map(key).collect(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{self as metrics, Keyed, Relevant, Ties, id_key, lists};
+use crate::{self as metrics, Relevant, Ties, WithIds, lists, tie_key};
 use hark_nearest::Vectors;
 use hark_work::progress::no_progress;
 
@@ -216,7 +216,7 @@ fn a_list_without_a_relevant_item_counts_as_nothing() {
     let text = "p Q0 a 1 1 t\nq Q0 a 1 1 t\nr Q0 a 1 1 t\n";
     let scored = score(text, "p 0 b 1\nq 0 a 1\nr 0 c 1\n", by_id()).unwrap();
     let lost = scored.report.queries[0];
-    assert_eq!(lost, metrics::PerQuery::default());
+    assert_eq!(lost, metrics::QueryMetrics::default());
     assert_eq!(scored.report.mean.reciprocal_rank, 1.0 / 3.0);
     assert_eq!(scored.graded.queries, [0.0, 1.0, 0.0]);
     // Two of three ranks are infinitely far.
@@ -298,11 +298,11 @@ fn written_runs_score_as_the_vectors_do() {
     clip_ids.sort_by_key(|id| escape(id).into_owned());
     let relevant = Relevant::new((0..captions as u32).map(|i| [i / 5]), clips).unwrap();
     for ties in [Ties::default(), Ties::Hashed { seed: 9 }, Ties::Keys] {
-        let key = |(place, id): (u64, &String)| if ties == Ties::Keys { place } else { id_key(id) };
+        let key = |(place, id): (u64, &String)| if ties == Ties::Keys { place } else { tie_key(id) };
         let query_keys: Vec<_> = (0..).zip(&caption_ids).map(key).collect();
         let item_keys: Vec<_> = (0..).zip(&clip_ids).map(key).collect();
-        let queries = Keyed::new(Vectors::new(&left, dim).unwrap(), &query_keys).unwrap();
-        let items = Keyed::new(Vectors::new(&right, dim).unwrap(), &item_keys).unwrap();
+        let queries = WithIds::new(Vectors::new(&left, dim).unwrap(), &query_keys).unwrap();
+        let items = WithIds::new(Vectors::new(&right, dim).unwrap(), &item_keys).unwrap();
         let options = metrics::Options {
             ties,
             ..metrics::Options::default()

@@ -27,7 +27,7 @@ use std::path::Path;
 
 use half::f16;
 
-use super::{Numbers, Options, words};
+use super::{Options, Quantization, words};
 use crate::Error;
 
 const MAGIC: [u8; 8] = *b"harknear";
@@ -57,8 +57,8 @@ impl Record {
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
         let numbers: u32 = match self.options.numbers {
-            Numbers::F16 => 1,
-            Numbers::I8 => 2,
+            Quantization::F16 => 1,
+            Quantization::I8 => 2,
         };
         out.extend(numbers.to_le_bytes());
         for number in [self.dim, self.count, self.slots] {
@@ -66,11 +66,11 @@ impl Record {
         }
         let Options {
             links,
-            effort_adding,
-            effort_searching,
+            ef_construction,
+            ef_search,
             ..
         } = self.options;
-        for number in [links, effort_adding, effort_searching] {
+        for number in [links, ef_construction, ef_search] {
             out.extend((number as u32).to_le_bytes());
         }
         out.extend(crc.to_le_bytes());
@@ -101,15 +101,15 @@ impl Record {
             });
         }
         let numbers = match short(12) {
-            1 => Numbers::F16,
-            2 => Numbers::I8,
+            1 => Quantization::F16,
+            2 => Quantization::I8,
             _ => return Err(damaged(path, "it holds an unknown kind of numbers")),
         };
         let options = Options {
             numbers,
             links: short(40) as usize,
-            effort_adding: short(44) as usize,
-            effort_searching: short(48) as usize,
+            ef_construction: short(44) as usize,
+            ef_search: short(48) as usize,
         };
         let record = Self {
             dim: long(16),
@@ -118,7 +118,7 @@ impl Record {
             slots: long(32),
         };
         if super::check(record.dim, &options).is_err()
-            || record.slots > super::MOST
+            || record.slots > super::MAX
             || record.count > record.slots
         {
             return Err(damaged(path, "its record holds impossible sizes"));
@@ -273,8 +273,8 @@ impl Payload<'_> {
             dim, options, slots, ..
         } = *record;
         let width = match options.numbers {
-            Numbers::F16 => 2,
-            Numbers::I8 => 1,
+            Quantization::F16 => 2,
+            Quantization::I8 => 1,
         };
         let bytes = words(options.numbers, dim) * width;
         let mut shape = [0; SHAPE];
@@ -285,11 +285,11 @@ impl Payload<'_> {
         for _ in 0..slots {
             self.take(&mut vector)?;
             let finite = match options.numbers {
-                Numbers::F16 => vector.as_chunks::<2>().0.iter().fold(true, |finite, &bits| {
+                Quantization::F16 => vector.as_chunks::<2>().0.iter().fold(true, |finite, &bits| {
                     finite & f16::from_le_bytes(bits).is_finite()
                 }),
                 // The largest number of a vector is 127, so that it is at least as long as that before it is scaled.
-                Numbers::I8 => vector.last_chunk().is_some_and(|&factor| {
+                Quantization::I8 => vector.last_chunk().is_some_and(|&factor| {
                     let factor = f32::from_le_bytes(factor);
                     factor > 0.0 && factor < 1.0 / 126.0
                 }),

@@ -4,7 +4,7 @@
 //!
 //! In come vectors with keys; what counts of a vector is its direction, and one without, or with a number that is not
 //! finite, is refused, as is a key that is there already. Out come keys and approximate cosines, best first. The
-//! numbers are kept in 16 or in 8 bits ([`Numbers`]); whoever has the vectors ranks what was found by them
+//! numbers are kept in 16 or in 8 bits ([`Quantization`]); whoever has the vectors ranks what was found by them
 //! ([`crate::scan::dot`]) and asks for a few more than needed.
 //!
 //! Any number of threads may search at a time: [`SEARCHES`] walk the graph, others wait. Changes wait for one another
@@ -30,7 +30,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rayon::prelude::*;
 use usearch::{IndexOptions, MetricKind, ScalarKind};
 
-use crate::kernels::{LONGEST_I8, pack_f16, pack_i8, packed_f16, packed_i8, set_metric_f16, set_metric_i8};
+use crate::kernels::{MAX_I8_DIM, pack_f16, pack_i8, packed_f16, packed_i8, set_metric_f16, set_metric_i8};
 use crate::{Error, Vectors};
 use file::Record;
 use gate::Gate;
@@ -47,18 +47,18 @@ pub const SEARCHES: usize = 32;
 /// (x86-64 with AVX2, two cores that others used too; the fastest twentieth of all queries). The index is faster from about
 /// 2,500 rows on. Until there are four times as many a search of all rows stays below 2 ms, misses none, and spares the
 /// kilobyte and the millisecond of building that each vector takes.
-pub const WORTHWHILE_ROWS: usize = 10_000;
+pub const MIN_ROWS_FOR_HNSW: usize = 10_000;
 
 /// Vectors that a thread adds before searches get their turn: some hundredths of a second of work.
 const PIECE: usize = 64;
 /// The library's mark of a vector that was removed.
 const RESERVED: u64 = u64::MAX;
 /// The library numbers vectors in 32 bits.
-const MOST: usize = u32::MAX as usize - 1;
+const MAX: usize = u32::MAX as usize - 1;
 
 /// How the numbers of vectors are kept in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Numbers {
+pub enum Quantization {
     /// In 16 bits: cosines of vectors of 1,024 numbers are right to about 0.0001, and what was found needs no second
     /// ranking.
     F16,
@@ -72,15 +72,15 @@ pub enum Numbers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Options {
     /// How numbers are kept.
-    pub numbers: Numbers,
+    pub numbers: Quantization,
     /// Neighbours that a vector is linked with: 2 to 256, and twice as many on the lowest level. More take memory and
     /// make hard sets searchable.
     pub links: usize,
     /// Candidates that are kept while the neighbours of a new vector are sought: 1 to 65,536. More make a better
     /// graph, more slowly.
-    pub effort_adding: usize,
+    pub ef_construction: usize,
     /// Candidates that are kept in a search, or as many as are asked for: 1 to 65,536. More find more, more slowly.
-    pub effort_searching: usize,
+    pub ef_search: usize,
 }
 
 /// 8 bits, 16 links, an effort of 128 while adding and of 64 while searching.
@@ -91,10 +91,10 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            numbers: Numbers::I8,
+            numbers: Quantization::I8,
             links: 16,
-            effort_adding: 128,
-            effort_searching: 64,
+            ef_construction: 128,
+            ef_search: 64,
         }
     }
 }
@@ -104,10 +104,10 @@ fn check(dim: usize, options: &Options) -> Result<(), Error> {
         return Err(Error::ZeroDimension);
     }
     let bounds = [
-        ("the dimension", dim, 1, LONGEST_I8),
+        ("the dimension", dim, 1, MAX_I8_DIM),
         ("the number of links", options.links, 2, 256),
-        ("the effort of adding", options.effort_adding, 1, 1 << 16),
-        ("the effort of searching", options.effort_searching, 1, 1 << 16),
+        ("the effort of adding", options.ef_construction, 1, 1 << 16),
+        ("the effort of searching", options.ef_search, 1, 1 << 16),
     ];
     for (what, got, least, most) in bounds {
         if !(least..=most).contains(&got) {
@@ -123,10 +123,10 @@ fn check(dim: usize, options: &Options) -> Result<(), Error> {
 }
 
 /// Numbers in a packed vector.
-fn words(numbers: Numbers, dim: usize) -> usize {
+fn words(numbers: Quantization, dim: usize) -> usize {
     match numbers {
-        Numbers::F16 => packed_f16(dim),
-        Numbers::I8 => packed_i8(dim),
+        Quantization::F16 => packed_f16(dim),
+        Quantization::I8 => packed_i8(dim),
     }
 }
 
@@ -235,7 +235,7 @@ impl Index {
     /// [`Error::IndexOption`].
     pub fn set_effort_searching(&mut self, effort: usize) -> Result<(), Error> {
         let options = Options {
-            effort_searching: effort,
+            ef_search: effort,
             ..self.options
         };
         check(self.dim, &options)?;
@@ -271,10 +271,10 @@ impl Index {
         self.check_new(keys, vectors)?;
         let rows = vectors.rows();
         let needed = places.taken + rows.saturating_sub(places.free);
-        if needed > MOST {
+        if needed > MAX {
             return Err(Error::IndexFull {
                 got: needed,
-                limit: MOST,
+                limit: MAX,
             });
         }
         let threads = threads.clamp(1, SEARCHES);
@@ -338,7 +338,7 @@ impl Index {
         // it, and this makes the turn begin anew, whatever was searched meanwhile.
         let capacity = self.native.capacity();
         let room = if needed > capacity {
-            needed.max(capacity + capacity / 4).min(MOST)
+            needed.max(capacity + capacity / 4).min(MAX)
         } else {
             capacity
         };
@@ -365,11 +365,11 @@ impl Index {
 
     fn add_one(&self, key: u64, vector: &[f32]) -> Result<(), Error> {
         match self.options.numbers {
-            Numbers::F16 => {
+            Quantization::F16 => {
                 let packed = pack_f16(vector, direction(vector).unwrap_or(0.0));
                 self.native.add(key, usearch::f16::from_i16s(&packed))
             }
-            Numbers::I8 => self.native.add(key, &pack_i8(vector)),
+            Quantization::I8 => self.native.add(key, &pack_i8(vector)),
         }
         .map_err(failed)
     }
@@ -428,8 +428,10 @@ impl Index {
         }
         let scale = direction(query).ok_or(Error::ZeroQuery)?;
         match self.options.numbers {
-            Numbers::F16 => self.search_packed(usearch::f16::from_i16s(&pack_f16(query, scale)), k, allow),
-            Numbers::I8 => self.search_packed(&pack_i8(query), k, allow),
+            Quantization::F16 => {
+                self.search_packed(usearch::f16::from_i16s(&pack_f16(query, scale)), k, allow)
+            }
+            Quantization::I8 => self.search_packed(&pack_i8(query), k, allow),
         }
     }
 
@@ -575,8 +577,8 @@ fn native(dim: usize, options: &Options) -> Result<usearch::Index, Error> {
         metric: MetricKind::IP,
         quantization: scalar(options.numbers),
         connectivity: options.links,
-        expansion_add: options.effort_adding,
-        expansion_search: options.effort_searching,
+        expansion_add: options.ef_construction,
+        expansion_search: options.ef_search,
         multi: false,
     })
     .map_err(failed)?;
@@ -585,18 +587,18 @@ fn native(dim: usize, options: &Options) -> Result<usearch::Index, Error> {
 }
 
 /// The library's name for the numbers.
-fn scalar(numbers: Numbers) -> ScalarKind {
+fn scalar(numbers: Quantization) -> ScalarKind {
     match numbers {
-        Numbers::F16 => ScalarKind::F16,
-        Numbers::I8 => ScalarKind::I8,
+        Quantization::F16 => ScalarKind::F16,
+        Quantization::I8 => ScalarKind::I8,
     }
 }
 
 /// Gives the index our metric. Reading a file would replace it by the library's own.
-fn measure(native: &mut usearch::Index, dim: usize, numbers: Numbers) {
+fn measure(native: &mut usearch::Index, dim: usize, numbers: Quantization) {
     match numbers {
-        Numbers::F16 => set_metric_f16(native, words(numbers, dim)),
-        Numbers::I8 => set_metric_i8(native, words(numbers, dim)),
+        Quantization::F16 => set_metric_f16(native, words(numbers, dim)),
+        Quantization::I8 => set_metric_i8(native, words(numbers, dim)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
-const BOTH: [Numbers; 2] = [Numbers::F16, Numbers::I8];
+const BOTH: [Quantization; 2] = [Quantization::F16, Quantization::I8];
 
 /// Vectors around centres, as the sounds of a library are around kinds. A mixed counter is the only source of chance.
 struct Cluster {
@@ -59,7 +59,7 @@ fn never(_: u64, _: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-fn options(numbers: Numbers) -> Options {
+fn options(numbers: Quantization) -> Options {
     Options {
         numbers,
         ..Options::default()
@@ -134,7 +134,7 @@ fn scores_are_cosines() {
     let (vectors, queries) = (cluster.vectors(200), cluster.vectors(10));
     // 8 bits: see `packed_vectors_give_the_cosine` in the kernels for the bound; these vectors' largest numbers are
     // about three times their mean ones.
-    for (numbers, allowed) in [(Numbers::F16, 1e-3), (Numbers::I8, 1.5e-2)] {
+    for (numbers, allowed) in [(Quantization::F16, 1e-3), (Quantization::I8, 1.5e-2)] {
         let index = built(&vectors, 100, options(numbers), 1);
         for query in queries.chunks_exact(100) {
             for (key, score) in index.search(query, 20, None).unwrap() {
@@ -318,14 +318,14 @@ fn bad_input_is_refused_before_anything_is_added() {
         ),
         (
             Options {
-                effort_adding: 0,
+                ef_construction: 0,
                 ..Options::default()
             },
             "the effort of adding",
         ),
         (
             Options {
-                effort_searching: usize::MAX,
+                ef_search: usize::MAX,
                 ..Options::default()
             },
             "the effort of searching",

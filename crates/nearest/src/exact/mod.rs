@@ -5,18 +5,18 @@
 //! each thread and what its own docs say.
 
 mod counts;
-mod extremes;
 mod nearest;
 mod pairs;
 mod products;
+mod score_range;
 
 use std::num::NonZeroUsize;
 
 pub use counts::{Counts, count_above};
-pub use extremes::{Extremes, extremes};
 pub use nearest::{Neighbours, neighbours};
 pub use pairs::{Pairs, pairs_above};
 pub use products::products;
+pub use score_range::{ScoreRange, score_range};
 
 use crate::{Error, Vectors};
 

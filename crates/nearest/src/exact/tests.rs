@@ -102,7 +102,7 @@ fn check_all(data: &[f32], dim: usize, groups: Option<&[u32]>, k: usize, block_r
         assert_eq!(found.pairs, expected);
     }
 
-    let found = extremes::in_blocks_of(block_rows, vectors, options, &no_progress).unwrap();
+    let found = score_range::in_blocks_of(block_rows, vectors, options, &no_progress).unwrap();
     let best = |better: fn(f32, f32) -> bool| {
         all.iter()
             .copied()
@@ -174,7 +174,7 @@ fn one_group_leaves_nothing() {
             .all(|(ids, scores)| ids.is_empty() && scores.is_empty())
     );
     assert_eq!(found.starts(), [0; 11]);
-    assert_eq!(extremes(vectors, options, &no_progress), Ok(None));
+    assert_eq!(score_range(vectors, options, &no_progress), Ok(None));
     assert_eq!(
         pairs_above(vectors, -100.0, 5, options, &no_progress)
             .unwrap()
@@ -234,7 +234,7 @@ fn what_makes_no_sense_is_refused() {
         neighbours(vectors, 1, groups, &no_progress),
         Err(mismatch.clone())
     );
-    assert_eq!(extremes(vectors, groups, &no_progress), Err(mismatch.clone()));
+    assert_eq!(score_range(vectors, groups, &no_progress), Err(mismatch.clone()));
     assert_eq!(
         count_above(vectors, &[0.5], groups, &no_progress),
         Err(mismatch.clone())

@@ -15,10 +15,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hark_catalogue::{
-    Change, Count, Entry, Error, Failure, File, Filter, Known, Match, Near, Notes, Overview, Settings, Sound,
-    Stat, Store, Window,
+    AudioInfo, Change, Count, Entry, Error, Failure, File, Filter, IndexedFile, Notes, Overview, Settings,
+    Stat, Store, TextHit, Window, WindowHit,
 };
-use hark_serve::{Ears, EarsError, Options, serve};
+use hark_serve::{EmbedError, Embedder, Options, serve};
 
 /// What the ears know; a text's vector counts these.
 pub const WORDS: [&str; 8] = ["rain", "thunder", "dog", "door", "wind", "car", "bird", "voice"];
@@ -46,7 +46,7 @@ impl Memory {
 
     fn passing(&self, filter: &Filter) -> Result<Vec<(i64, Entry)>, Error> {
         self.each_entry(|entries| {
-            let all = entries.iter().filter(|(id, e)| filter.admits(&file(**id, e)));
+            let all = entries.iter().filter(|(id, e)| filter.matches(&file(**id, e)));
             let mut all: Vec<(i64, Entry)> = all.map(|(id, e)| (*id, e.clone())).collect();
             all.sort_by(|a, b| a.1.path.cmp(&b.1.path));
             all
@@ -89,7 +89,7 @@ impl Store for Memory {
         unreachable!("a server changes nothing")
     }
 
-    fn known(&self) -> Result<Vec<Known>, Error> {
+    fn known(&self) -> Result<Vec<IndexedFile>, Error> {
         unreachable!("a server does not index")
     }
 
@@ -101,12 +101,12 @@ impl Store for Memory {
         unreachable!("a server changes nothing")
     }
 
-    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<Near>, Error> {
+    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error> {
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
         let norm = dot(query, query).sqrt();
-        let mut near: Vec<Near> = Vec::new();
+        let mut near: Vec<WindowHit> = Vec::new();
         for (id, entry) in self.passing(filter)? {
-            near.extend(entry.windows.iter().map(|w| Near {
+            near.extend(entry.windows.iter().map(|w| WindowHit {
                 file: id,
                 start: w.start,
                 end: w.end,
@@ -119,13 +119,13 @@ impl Store for Memory {
         Ok(near)
     }
 
-    fn matching(
+    fn search_text(
         &self,
         text: &str,
         without: &[String],
         k: usize,
         filter: &Filter,
-    ) -> Result<Vec<Match>, Error> {
+    ) -> Result<Vec<TextHit>, Error> {
         let asked = words_of(text);
         let avoided: Vec<String> = without.iter().flat_map(|w| words_of(w)).collect();
         let mut matches = Vec::new();
@@ -141,7 +141,7 @@ impl Store for Memory {
             if found > 0 && !avoided.iter().any(|w| has.contains(w)) {
                 let share = found as f64 / asked.len() as f64;
                 let score = share;
-                matches.push(Match {
+                matches.push(TextHit {
                     file: id,
                     score,
                     share,
@@ -213,7 +213,7 @@ impl Store for Memory {
         unreachable!("a server does not read everything")
     }
 
-    fn tidy(&self, _: Progress<'_>) -> Result<(), Error> {
+    fn optimize(&self, _: Progress<'_>) -> Result<(), Error> {
         unreachable!("a server changes nothing")
     }
 
@@ -261,8 +261,8 @@ pub fn vector(text: &str) -> Vec<f32> {
     counts.iter().map(|x| x / norm).collect()
 }
 
-impl Ears for Few {
-    fn text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EarsError> {
+impl Embedder for Few {
+    fn text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.wait();
         self.asked
             .lock()
@@ -270,13 +270,13 @@ impl Ears for Few {
             .extend(texts.iter().map(|&t| t.to_owned()));
         if texts.contains(&"breakdown") {
             let source = Box::new(std::io::Error::other("out of memory"));
-            return Err(EarsError::Model { source });
+            return Err(EmbedError::Model { source });
         }
         assert!(!texts.contains(&"panic"), "this is a test of a panic");
         Ok(texts.iter().map(|t| vector(t)).collect())
     }
 
-    fn sound(&self, recording: &Path) -> Result<Vec<f32>, EarsError> {
+    fn sound(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
         self.wait();
         assert!(recording.exists());
         self.sounds.fetch_add(1, Ordering::SeqCst);
@@ -344,7 +344,7 @@ pub fn entry(path: &Path, text: &str, tags: &[&str]) -> Entry {
             modified: 1_790_000_000_000_000_000,
         },
         content: format!("{sum:064x}"),
-        sound: Sound {
+        sound: AudioInfo {
             seconds,
             rate: info.rate,
             channels: info.channels as u32,

@@ -96,7 +96,7 @@ pub fn a_copy_takes_over_all_but_path_look_and_notes(fresh: Fresh) {
         .metadata
         .insert("title".to_owned(), "Temple".to_owned());
     store
-        .apply(&[put(original), Change::Fail(failure("/copy.wav"))])
+        .apply(&[put(original), Change::AddFailure(failure("/copy.wav"))])
         .unwrap();
     let of = id(&*store, "/a.wav");
     let copy = |of| Change::Copy {
@@ -156,7 +156,7 @@ pub fn a_move_takes_the_place_of_what_was_there(fresh: Fresh) {
         .apply(&[
             put(gong),
             put(entry("/out/drum.wav", axis(1))),
-            Change::Fail(failure("/out/x.wav")),
+            Change::AddFailure(failure("/out/x.wav")),
         ])
         .unwrap();
     let number = id(&*store, "/in/gong.wav");
@@ -207,8 +207,8 @@ pub fn touch_annotate_and_remove(fresh: Fresh) {
     };
     store
         .apply(&[
-            Change::Touch { id: a, stat: look },
-            Change::Annotate {
+            Change::UpdateStat { id: a, stat: look },
+            Change::SetNotes {
                 id: a,
                 notes: notes(&["whale", "song"], &["z", "sea", "z"]),
             },
@@ -221,7 +221,7 @@ pub fn touch_annotate_and_remove(fresh: Fresh) {
     );
     assert_eq!(found(&*store, "whales"), ["/a.wav"]);
     store
-        .apply(&[Change::Annotate {
+        .apply(&[Change::SetNotes {
             id: a,
             notes: notes(&[], &["sea"]),
         }])
@@ -238,10 +238,16 @@ pub fn failures_and_files_exclude_each_other(fresh: Fresh) {
     let place = fresh();
     let store = place.open();
     store
-        .apply(&[put(entry("/a.wav", vector(1))), Change::Fail(failure("/b.wav"))])
+        .apply(&[
+            put(entry("/a.wav", vector(1))),
+            Change::AddFailure(failure("/b.wav")),
+        ])
         .unwrap();
     store
-        .apply(&[Change::Fail(failure("/a.wav")), put(entry("/b.wav", vector(2)))])
+        .apply(&[
+            Change::AddFailure(failure("/a.wav")),
+            put(entry("/b.wav", vector(2))),
+        ])
         .unwrap();
     assert_eq!(store.failures().unwrap(), [failure("/a.wav")]);
     assert_eq!(
@@ -256,10 +262,13 @@ pub fn failures_and_files_exclude_each_other(fresh: Fresh) {
     let mut other = failure("/a.wav");
     "another reason".clone_into(&mut other.message);
     store
-        .apply(&[Change::Fail(other.clone()), Change::Fail(failure("/A.wav"))])
+        .apply(&[
+            Change::AddFailure(other.clone()),
+            Change::AddFailure(failure("/A.wav")),
+        ])
         .unwrap();
     assert_eq!(store.failures().unwrap(), [failure("/A.wav"), other]);
-    let forget = |path: &str| Change::Forget {
+    let forget = |path: &str| Change::ClearFailure {
         path: path.to_owned(),
     };
     store
@@ -277,11 +286,11 @@ pub fn numbers_of_gone_files_are_passed_over(fresh: Fresh) {
     let gone = 4242;
     store
         .apply(&[
-            Change::Touch {
+            Change::UpdateStat {
                 id: gone,
                 stat: stat(1),
             },
-            Change::Annotate {
+            Change::SetNotes {
                 id: gone,
                 notes: notes(&["x"], &["y"]),
             },
@@ -327,7 +336,7 @@ pub fn changes_are_kept_all_or_none(fresh: Fresh) {
     let a = id(&*store, "/a.wav");
     let outcome = store.apply(&[
         put(entry("/b.wav", vector(2))),
-        Change::Annotate {
+        Change::SetNotes {
             id: a,
             notes: notes(&["changed"], &[]),
         },
@@ -424,8 +433,8 @@ pub fn roots_are_folders_by_their_parts(fresh: Fresh) {
     store.apply(&all.map(|path| put(entry(path, vector(1))))).unwrap();
     store
         .apply(&[
-            Change::Fail(failure("/a/f.wav")),
-            Change::Fail(failure("/a/sub/g.wav")),
+            Change::AddFailure(failure("/a/f.wav")),
+            Change::AddFailure(failure("/a/sub/g.wav")),
         ])
         .unwrap();
     store.remove_root("/nowhere").unwrap();

@@ -104,7 +104,7 @@ pub fn each_filter_holds(fresh: Fresh) {
         near.sort();
         assert_eq!(near, expected, "{told:.300}");
         // Every name has the word `wav` left out and its number as a word.
-        let words = store.matching("1 2 3 4 ", &[], 100, &filter).unwrap();
+        let words = store.search_text("1 2 3 4 ", &[], 100, &filter).unwrap();
         let mut words = paths(&*store, &words.iter().map(|found| found.file).collect::<Vec<_>>());
         words.sort();
         assert_eq!(words, expected, "{told:.300}");

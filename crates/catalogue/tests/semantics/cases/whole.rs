@@ -31,7 +31,7 @@ pub fn the_overview_counts(fresh: Fresh) {
             tagged("/lib/x/2.wav", &["b", "a"], 192_000),
             tagged("/lib/x/y/3.wav", &["c"], 44_100),
             put(long_entry("/out/4.wav", vector(2), vec![vector(3), vector(4)])),
-            Change::Fail(failure("/lib/5.wav")),
+            Change::AddFailure(failure("/lib/5.wav")),
         ])
         .unwrap();
     let overview = store.overview().unwrap();
@@ -153,15 +153,15 @@ pub fn tidying_changes_no_answer(fresh: Fresh) {
     let place = fresh();
     let store = place.open();
     let go_on = &no_progress;
-    store.tidy(go_on).unwrap();
+    store.optimize(go_on).unwrap();
     let many: Vec<Change> = (0..300)
         .map(|number| put(entry(&format!("/{number}.wav"), vector(number))))
         .collect();
     store.apply(&many).unwrap();
     let before = store.nearest(&vector(1000), 20, &Filter::default()).unwrap();
     let text = dumped(&*store);
-    store.tidy(go_on).unwrap();
-    store.tidy(go_on).unwrap();
+    store.optimize(go_on).unwrap();
+    store.optimize(go_on).unwrap();
     let after = store.nearest(&vector(1000), 20, &Filter::default()).unwrap();
     assert_eq!(before, after);
     assert_eq!(dumped(&*store), text);
@@ -171,7 +171,7 @@ pub fn tidying_changes_no_answer(fresh: Fresh) {
     }
     let expected: Vec<_> = store.nearest(&vector(1000), 500, &Filter::default()).unwrap();
     assert_eq!(expected.len(), 200);
-    store.tidy(go_on).unwrap();
+    store.optimize(go_on).unwrap();
     assert_eq!(
         place
             .open()
@@ -192,7 +192,7 @@ pub fn the_text_does_not_tell_the_history(fresh: Fresh) {
     one.apply(&[
         put(a.clone()),
         put(b.clone()),
-        Change::Fail(failure("/lib/f.wav")),
+        Change::AddFailure(failure("/lib/f.wav")),
     ])
     .unwrap();
     one.add_root("/lib").unwrap();
@@ -207,7 +207,7 @@ pub fn the_text_does_not_tell_the_history(fresh: Fresh) {
     .unwrap();
     let number = id(&*two, "/elsewhere.wav");
     two.apply(&[
-        Change::Fail(failure("/lib/f.wav")),
+        Change::AddFailure(failure("/lib/f.wav")),
         put(b),
         Change::Move {
             id: number,
@@ -276,7 +276,7 @@ pub fn threads_read_and_write_at_once(fresh: Fresh) {
                 for seed in 0..30 {
                     let near = store.nearest(&vector(seed), 1000, &Filter::default()).unwrap();
                     assert_eq!(near.len() % 2, 0, "half of a change was seen");
-                    let files = store.matching("twin", &[], 1000, &Filter::default()).unwrap();
+                    let files = store.search_text("twin", &[], 1000, &Filter::default()).unwrap();
                     let wanted: Vec<i64> = files.iter().map(|found| found.file).collect();
                     assert_eq!(store.files(&wanted).unwrap().len(), wanted.len());
                 }

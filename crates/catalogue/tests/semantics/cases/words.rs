@@ -4,7 +4,7 @@ use hark_catalogue::{Change, Filter, Query};
 
 use super::{hits, one};
 use crate::semantics::{
-    Fresh, axis, entry, failure, found, matching, notes, paths, put, slanted, sound_and_whole, vector,
+    Fresh, axis, entry, failure, found, notes, paths, put, search_text, slanted, sound_and_whole, vector,
 };
 
 pub fn words_are_found_in_all_places(fresh: Fresh) {
@@ -58,7 +58,7 @@ pub fn words_are_found_by_their_stems_and_beginnings(fresh: Fresh) {
         "a last word may be a beginning"
     );
     assert_eq!(
-        matching(&*store, "dog str"),
+        search_text(&*store, "dog str"),
         [("/2.wav".to_owned(), 1.0), ("/1.wav".to_owned(), 0.5)]
     );
     assert!(
@@ -87,7 +87,7 @@ pub fn the_share_of_words_decides_first(fresh: Fresh) {
             noted("/4.wav", &["a the on"]),
         ])
         .unwrap();
-    let shares = matching(&*store, "the heavy rain on the roof ");
+    let shares = search_text(&*store, "the heavy rain on the roof ");
     let by_path: Vec<(&str, f64)> = shares
         .iter()
         .map(|(path, share)| (path.as_str(), *share))
@@ -98,20 +98,20 @@ pub fn the_share_of_words_decides_first(fresh: Fresh) {
     assert_eq!(by_path.len(), 3, "words such as `the` do not count");
     assert_eq!(
         store
-            .matching("heavy rain roof ", &[], 1, &Filter::default())
+            .search_text("heavy rain roof ", &[], 1, &Filter::default())
             .unwrap()
             .len(),
         1
     );
     assert!(
         store
-            .matching("rain", &[], 0, &Filter::default())
+            .search_text("rain", &[], 0, &Filter::default())
             .unwrap()
             .is_empty()
     );
     assert_eq!(
         store
-            .matching("rain", &[], usize::MAX, &Filter::default())
+            .search_text("rain", &[], usize::MAX, &Filter::default())
             .unwrap()
             .len(),
         3
@@ -135,7 +135,9 @@ pub fn unwanted_words_keep_files_away(fresh: Fresh) {
         .unwrap();
     let ask = |without: &[&str]| {
         let without: Vec<String> = without.iter().map(|&word| word.to_owned()).collect();
-        let found = store.matching("dog", &without, 10, &Filter::default()).unwrap();
+        let found = store
+            .search_text("dog", &without, 10, &Filter::default())
+            .unwrap();
         let mut found = paths(&*store, &found.iter().map(|found| found.file).collect::<Vec<_>>());
         found.sort();
         let by_meaning = hits(
@@ -207,7 +209,7 @@ pub fn nothing_in_a_text_is_syntax(fresh: Fresh) {
         assert!(found(&*store, text).contains(&"/dog.wav".to_owned()), "{text:?}");
         assert!(!found(&*store, text).contains(&"/cat.wav".to_owned()), "{text:?}");
         store
-            .matching("dog", &[text.to_owned()], 10, &Filter::default())
+            .search_text("dog", &[text.to_owned()], 10, &Filter::default())
             .unwrap();
     }
     assert_eq!(found(&*store, "NEAR"), ["/dog.wav"], "it is a word like others");
@@ -267,7 +269,7 @@ pub fn any_text_is_kept(fresh: Fresh) {
     with_nul.notes = notes(&["dog\0bark"], &["t\0"]);
     with_nul.sound.metadata.insert("k\0".to_owned(), "v\0".to_owned());
     store
-        .apply(&[put(with_nul), Change::Fail(failure("/f\0.wav"))])
+        .apply(&[put(with_nul), Change::AddFailure(failure("/f\0.wav"))])
         .unwrap();
     let file = store.find("/nul\0/a\0b.wav").unwrap().unwrap();
     assert_eq!(file.path, "/nul\u{fffd}/a\u{fffd}b.wav");
@@ -282,7 +284,7 @@ pub fn any_text_is_kept(fresh: Fresh) {
     assert_eq!(store.browse(&filter, 0, 10).unwrap(), [file.id]);
     assert_eq!(found(&*store, "bark"), ["/nul\u{fffd}/a\u{fffd}b.wav"]);
     store
-        .apply(&[Change::Forget {
+        .apply(&[Change::ClearFailure {
             path: "/f\0.wav".to_owned(),
         }])
         .unwrap();

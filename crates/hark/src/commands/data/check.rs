@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use hark_corpus::{Check, Completeness, Error, LeftOut, Reason};
+use hark_corpus::{Check, Completeness, Error, Reason, Skipped};
 use serde_json::{Value, json};
 
 use super::sets::{Asked, SetArgs};
 use crate::commands::inputs::ThreadArgs;
-use crate::output::{self, plain};
+use crate::output::{self, sanitize};
 use crate::progress;
 
 const EXAMPLES: &str = "Examples:
@@ -51,7 +51,7 @@ struct Checked {
     title: String,
     part: Option<&'static str>,
     state: Completeness,
-    broken: Vec<LeftOut>,
+    broken: Vec<Skipped>,
 }
 
 impl Checked {
@@ -113,8 +113,8 @@ fn check(asked: &Asked, depth: Check, threads: usize) -> Result<Checked> {
                 "{} of {} recordings cannot be decoded: get them again, or remove them ({}: {})",
                 checked.broken.len(),
                 checked.state.found,
-                plain(&first.id),
-                plain(&first.reason.to_string())
+                sanitize(&first.id),
+                sanitize(&first.reason.to_string())
             );
             checked.state.advice.push(advice);
         }
@@ -123,7 +123,7 @@ fn check(asked: &Asked, depth: Check, threads: usize) -> Result<Checked> {
 }
 
 /// The recordings that are there and of no use.
-fn broken(asked: &Asked, depth: Check, threads: usize) -> Result<Vec<LeftOut>> {
+fn broken(asked: &Asked, depth: Check, threads: usize) -> Result<Vec<Skipped>> {
     let bar = progress::items(match depth {
         Check::Decodes => "decoding recordings",
         _ => "opening recordings",
@@ -133,7 +133,7 @@ fn broken(asked: &Asked, depth: Check, threads: usize) -> Result<Vec<LeftOut>> {
     bar.finish_and_clear();
     match loaded {
         Ok(data) => {
-            let is_broken = |left: &LeftOut| matches!(left.reason, Reason::Broken(_));
+            let is_broken = |left: &Skipped| matches!(left.reason, Reason::Broken(_));
             Ok(data.left_out.into_iter().filter(is_broken).collect())
         }
         // None is left. Which they were, only the files that are there still tell.
@@ -142,13 +142,13 @@ fn broken(asked: &Asked, depth: Check, threads: usize) -> Result<Vec<LeftOut>> {
     }
 }
 
-fn all_found(asked: &Asked) -> Result<Vec<LeftOut>> {
+fn all_found(asked: &Asked) -> Result<Vec<Skipped>> {
     let data = asked
         .config
         .load(Check::Presence, 1, &hark_work::progress::no_progress)?;
     let captions = data.captions_by_clip();
     let clips = data.clips.into_iter().zip(captions);
-    let left_out = clips.map(|(clip, captions)| LeftOut {
+    let left_out = clips.map(|(clip, captions)| Skipped {
         id: clip.id,
         path: Some(clip.path),
         reason: Reason::Broken("not one recording of the set can be decoded".to_owned()),
@@ -171,7 +171,7 @@ fn write_missing(path: &Path, checked: &[Checked]) -> Result<()> {
 
 fn told(set: &Checked) -> Value {
     let state = &set.state;
-    let left_out = |left: &LeftOut| json!({"id": left.id, "path": left.path, "captions": left.captions});
+    let left_out = |left: &Skipped| json!({"id": left.id, "path": left.path, "captions": left.captions});
     let missing: Vec<Value> = state.missing.iter().map(left_out).collect();
     let broken = set.broken.iter().map(|left| {
         let mut value = left_out(left);
@@ -203,19 +203,22 @@ fn report(set: &Checked, depth: Check) -> String {
     } else {
         "not complete"
     };
-    let mut text = format!("{}: {verdict}\n", plain(&set.title));
+    let mut text = format!("{}: {verdict}\n", sanitize(&set.title));
     if !state.caption_files.is_empty() {
         let mut line = |what: &str, number: usize, more: &str| {
-            text.push_str(&format!("  {what:<22}{:>9}{more}\n", output::count(number)));
+            text.push_str(&format!(
+                "  {what:<22}{:>9}{more}\n",
+                output::group_digits(number)
+            ));
         };
         let captions = match state.caption_files.as_slice() {
-            [one] => format!(" in {}", plain(&one.display().to_string())),
-            files => format!(" in {} files", output::count(files.len())),
+            [one] => format!(" in {}", sanitize(&one.display().to_string())),
+            files => format!(" in {} files", output::group_digits(files.len())),
         };
         line("captions", state.captions, &captions);
         line("recordings expected", state.expected, "");
         line("  found", state.found, "");
-        let ids = |left_out: &[LeftOut]| {
+        let ids = |left_out: &[Skipped]| {
             let ids = left_out.iter().map(|left| left.id.clone());
             examples(&ids.take(NAMED).collect::<Vec<_>>(), left_out.len())
         };
@@ -244,7 +247,7 @@ fn report(set: &Checked, depth: Check) -> String {
         }
     }
     for advice in &state.advice {
-        text.push_str(&format!("  - {}\n", plain(advice)));
+        text.push_str(&format!("  - {}\n", sanitize(advice)));
     }
     text
 }
@@ -255,5 +258,5 @@ fn examples(names: &[String], all: usize) -> String {
         return String::new();
     }
     let more = if all > names.len() { ", ..." } else { "" };
-    format!(" ({}{more})", plain(&names.join(", ")))
+    format!(" ({}{more})", sanitize(&names.join(", ")))
 }

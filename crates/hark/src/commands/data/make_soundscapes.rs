@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hark_learn::recipe::Recipe;
-use hark_soundscape::{Attribute, AudioFormat, Config, Made, Recordings, Split};
+use hark_soundscape::{Attribute, AudioFormat, Config, Generated, Recordings, Split};
 use serde_json::{Map, Value, json};
 
 use crate::commands::inputs::ThreadArgs;
@@ -248,7 +248,7 @@ fn size_of(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-fn told(folder: &Path, config: &Config, made: &Made, bytes: u64) -> Value {
+fn told(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Value {
     let by_split = |numbers: [usize; 3]| {
         let entries = Split::ALL.into_iter().zip(numbers);
         entries
@@ -266,17 +266,17 @@ fn told(folder: &Path, config: &Config, made: &Made, bytes: u64) -> Value {
     })
 }
 
-fn report(folder: &Path, config: &Config, made: &Made, bytes: u64) -> String {
+fn report(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> String {
     let total: usize = made.clips.iter().sum();
     let how = match (made.reused, made.rendered) {
         (true, _) => "was there already".to_owned(),
         (false, rendered) if rendered == total => "made".to_owned(),
-        (false, rendered) => format!("completed: {} clips made now", output::count(rendered)),
+        (false, rendered) => format!("completed: {} clips made now", output::group_digits(rendered)),
     };
     let mut text = format!(
         "{}: {how}; {} clips of {} s, {}\n",
         folder.display(),
-        output::count(total),
+        output::group_digits(total),
         config.seconds,
         size(bytes)
     );
@@ -290,8 +290,8 @@ fn report(folder: &Path, config: &Config, made: &Made, bytes: u64) -> String {
         text.push_str(&format!(
             "  {:<12}{:>8} clips, {:>9} captions{truth}\n",
             split.name(),
-            output::count(clips),
-            output::count(captions)
+            output::group_digits(clips),
+            output::group_digits(captions)
         ));
     }
     text.push_str("\nTrain on it, and look at it:\n  hark train RECIPE");

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
-use hark_corpus::{Exclusion, SetConfig, WavcapsSource};
+use hark_corpus::{DatasetConfig, Exclusion, WavcapsSource};
 use hark_learn::recipe::Recipe;
 
 use crate::commands::train::soundscapes_folder;
@@ -74,7 +74,7 @@ pub struct Asked {
     /// Its place in the recipe, such as `data.train`.
     pub part: Option<&'static str>,
     /// Where it lies.
-    pub config: SetConfig,
+    pub config: DatasetConfig,
     /// Whether the user named it: splits that were not named may be absent.
     pub by_name: bool,
     /// How to get what is not there, where the program itself makes it.
@@ -137,7 +137,7 @@ impl SetArgs {
         Ok(())
     }
 
-    fn configs(&self, kind: Kind, path: &std::path::Path) -> Vec<SetConfig> {
+    fn configs(&self, kind: Kind, path: &std::path::Path) -> Vec<DatasetConfig> {
         let root = path.to_owned();
         let splits = |all: [&str; 3]| match self.splits.as_slice() {
             [] => all.map(str::to_owned).to_vec(),
@@ -146,14 +146,14 @@ impl SetArgs {
         match kind {
             Kind::Clotho => splits(CLOTHO_SPLITS)
                 .into_iter()
-                .map(|split| SetConfig::Clotho {
+                .map(|split| DatasetConfig::Clotho {
                     root: root.clone(),
                     split,
                 })
                 .collect(),
             Kind::Audiocaps => splits(AUDIOCAPS_SPLITS)
                 .into_iter()
-                .map(|split| SetConfig::Audiocaps {
+                .map(|split| DatasetConfig::Audiocaps {
                     root: root.clone(),
                     split,
                     audio: self.audio.clone(),
@@ -162,19 +162,19 @@ impl SetArgs {
             Kind::Wavcaps => {
                 let list = self.exclude.clone().map(Exclusion::List);
                 let clotho = self.exclude_clotho.clone().map(Exclusion::Clotho);
-                vec![SetConfig::Wavcaps {
+                vec![DatasetConfig::Wavcaps {
                     root,
                     sources: self.sources.clone(),
                     exclude: list.or(clotho),
                 }]
             }
-            Kind::Table => vec![SetConfig::Table {
+            Kind::Table => vec![DatasetConfig::Table {
                 file: root,
                 audio_folder: self.audio.clone(),
                 path_column: self.path_column.clone(),
                 caption_columns: self.caption_columns.clone(),
             }],
-            Kind::Folder => vec![SetConfig::Folder { root }],
+            Kind::Folder => vec![DatasetConfig::Folder { root }],
         }
     }
 }

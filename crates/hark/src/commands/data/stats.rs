@@ -8,14 +8,14 @@ use std::num::NonZeroUsize;
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
-use hark_corpus::{AudioStats, Check, Dataset, Error, LeftOutCounts, Spread, TextStats};
+use hark_corpus::{AudioStats, Check, Dataset, Error, SkippedCounts, Spread, TextStats};
 use hark_nearest::Vectors;
-use hark_relevance::neighbours::{Expected, census};
+use hark_relevance::neighbours::{Expected, false_negatives};
 use serde_json::{Value, json};
 
 use super::sets::{Asked, SetArgs};
 use crate::commands::inputs::{ModelArgs, similarity};
-use crate::output::{self, plain};
+use crate::output::{self, sanitize};
 use crate::progress;
 
 const EXAMPLES: &str = "Examples:
@@ -61,7 +61,7 @@ struct Counted {
     title: String,
     part: Option<&'static str>,
     name: String,
-    left_out: LeftOutCounts,
+    left_out: SkippedCounts,
     text: TextStats,
     audio: Option<AudioStats>,
     /// Not there if captions are not compared, or are fewer than a batch.
@@ -71,7 +71,7 @@ struct Counted {
 pub fn run(args: &Args) -> Result<()> {
     let asked = args.sets.asked()?;
     let sets = load(&asked)?;
-    let false_negatives = false_negatives(args, &sets)?;
+    let false_negatives = count_false_negatives(args, &sets)?;
     let counted = sets
         .iter()
         .zip(false_negatives)
@@ -138,7 +138,7 @@ fn audio(args: &Args, data: &Dataset) -> Result<Option<AudioStats>> {
 }
 
 /// For each set what to expect of a batch of it. All captions are embedded at once, so that the model is opened once.
-fn false_negatives(args: &Args, sets: &[(&Asked, Dataset)]) -> Result<Vec<Option<Expected>>> {
+fn count_false_negatives(args: &Args, sets: &[(&Asked, Dataset)]) -> Result<Vec<Option<Expected>>> {
     if args.no_similarity {
         return Ok(vec![None; sets.len()]);
     }
@@ -160,7 +160,7 @@ fn false_negatives(args: &Args, sets: &[(&Asked, Dataset)]) -> Result<Vec<Option
         }
         let clips: Vec<u32> = data.pairs.iter().map(|pair| pair.clip as u32).collect();
         let own = Vectors::new(own, all.dim())?;
-        let counted = census(own, &clips, &[args.threshold], threads, &watch)?;
+        let counted = false_negatives(own, &clips, &[args.threshold], threads, &watch)?;
         expected.push(Some(counted.expected(0, args.batch.get())?));
     }
     bar.finish_and_clear();
@@ -174,12 +174,12 @@ fn warn(counted: &[Counted]) {
             eprintln!(
                 "hark: warning: {}: {}: {}",
                 set.title,
-                plain(&left.id),
-                plain(&left.reason.to_string())
+                sanitize(&left.id),
+                sanitize(&left.reason.to_string())
             );
         }
         if audio.unreadable.len() > NAMED {
-            let more = output::count(audio.unreadable.len() - NAMED);
+            let more = output::group_digits(audio.unreadable.len() - NAMED);
             eprintln!("hark: warning: {}: {more} more cannot be read", set.title);
         }
     }
@@ -206,22 +206,22 @@ fn told(set: &Counted) -> Value {
 
 fn report(args: &Args, counted: &[Counted]) -> String {
     let mut table = Table::new(counted);
-    table.row("clips", |set| output::count(set.text.clips));
+    table.row("clips", |set| output::group_digits(set.text.clips));
     if counted.iter().any(|set| set.left_out.missing > 0) {
-        table.row("missing", |set| output::count(set.left_out.missing));
+        table.row("missing", |set| output::group_digits(set.left_out.missing));
     }
     if counted.iter().any(|set| set.left_out.excluded > 0) {
-        table.row("excluded", |set| output::count(set.left_out.excluded));
+        table.row("excluded", |set| output::group_digits(set.left_out.excluded));
     }
-    table.row("captions", |set| output::count(set.text.pairs));
+    table.row("captions", |set| output::group_digits(set.text.pairs));
     table.row("captions per clip", |set| range(&set.text.captions_per_clip, 0));
     table.row("words per caption", |set| range(&set.text.words, 0));
     table.row("  median", |set| format!("{:.1}", set.text.words.median));
     table.row("  mean", |set| format!("{:.1}", set.text.words.mean));
-    table.row("different words", |set| output::count(set.text.vocabulary));
-    table.row("repeated captions", |set| output::count(set.text.repeated));
+    table.row("different words", |set| output::group_digits(set.text.vocabulary));
+    table.row("repeated captions", |set| output::group_digits(set.text.repeated));
     table.row("texts of several clips", |set| {
-        output::count(set.text.shared_between_clips)
+        output::group_digits(set.text.shared_between_clips)
     });
     if !args.no_audio {
         audio_rows(&mut table, counted);
@@ -260,10 +260,10 @@ fn audio_rows(table: &mut Table<'_>, counted: &[Counted]) {
         of(set, &|audio| format!("{:.1}", audio.seconds.mean))
     });
     let audios = || counted.iter().filter_map(|set| set.audio.as_ref());
-    let number = |count: Option<&usize>| output::count(count.copied().unwrap_or(0));
+    let number = |count: Option<&usize>| output::group_digits(count.copied().unwrap_or(0));
     let rates: BTreeSet<u32> = audios().flat_map(|audio| audio.rates.keys().copied()).collect();
     for rate in rates {
-        let label = format!("clips of {} Hz", output::count(rate));
+        let label = format!("clips of {} Hz", output::group_digits(rate));
         table.row(&label, |set| of(set, &|audio| number(audio.rates.get(&rate))));
     }
     let channels: BTreeSet<usize> = audios()
@@ -281,7 +281,7 @@ fn audio_rows(table: &mut Table<'_>, counted: &[Counted]) {
     }
     if audios().any(|audio| !audio.unreadable.is_empty()) {
         table.row("unreadable", |set| {
-            of(set, &|audio| output::count(audio.unreadable.len()))
+            of(set, &|audio| output::group_digits(audio.unreadable.len()))
         });
     }
 }
@@ -293,9 +293,9 @@ fn notes(args: &Args, counted: &[Counted]) -> String {
         if let Some((caption, clips)) = &set.text.most_shared {
             text.push_str(&format!(
                 "{}: {} clips share \"{}\"\n",
-                plain(&set.title),
-                output::count(*clips),
-                plain(caption)
+                sanitize(&set.title),
+                output::group_digits(*clips),
+                sanitize(caption)
             ));
         }
     }
@@ -349,7 +349,7 @@ impl<'a> Table<'a> {
             sets,
             text: String::new(),
         };
-        table.row("", |set| plain(&set.title));
+        table.row("", |set| sanitize(&set.title));
         table
     }
 

@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
                 if embedded.cut > 0 {
                     eprintln!(
                         "hark: warning: {} texts are longer than the model reads; their ends do not count",
-                        output::count(embedded.cut)
+                        output::group_digits(embedded.cut)
                     );
                 }
                 write(args, &embedded.vectors, embedded.dim)
@@ -109,7 +109,7 @@ fn write(args: &Args, vectors: &[f32], dim: usize) -> Result<()> {
     eprintln!(
         "{}: {} vectors of {dim}",
         args.output.display(),
-        output::count(rows)
+        output::group_digits(rows)
     );
     Ok(())
 }

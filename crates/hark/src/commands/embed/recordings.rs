@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
 use hark_encode::Error;
-use hark_encode::model::{AudioEncoder, ClipVector, Told, fingerprint};
+use hark_encode::model::{AudioEncoder, ClipVector, EmbedEvent, fingerprint};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -77,11 +77,11 @@ pub fn run(args: &Args) -> Result<()> {
     let mut heard = 0.0;
     let outcome = encoder.embed_files(&paths, &mut |told| {
         match told {
-            Told::Segment { seconds } => {
+            EmbedEvent::Segment { seconds } => {
                 heard += seconds;
                 bar.set_message(format!("{:.0}", heard / began.elapsed().as_secs_f64().max(1e-3)));
             }
-            Told::Recording {
+            EmbedEvent::Recording {
                 file,
                 result: Ok(clip),
             } => {
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<()> {
                 done.clips.insert(left[file], clip);
                 fresh = true;
             }
-            Told::Recording {
+            EmbedEvent::Recording {
                 file,
                 result: Err(error),
             } => {
@@ -135,7 +135,7 @@ pub fn run(args: &Args) -> Result<()> {
         eprintln!(
             "{}: {} vectors of {}; {} says which row is which",
             args.output.display(),
-            output::count(rows),
+            output::group_digits(rows),
             encoder.dim(),
             table.display()
         );
@@ -143,8 +143,8 @@ pub fn run(args: &Args) -> Result<()> {
     if !failed.is_empty() {
         bail!(
             "{} of {} recordings could not be read",
-            output::count(failed.len()),
-            output::count(args.recordings.len())
+            output::group_digits(failed.len()),
+            output::group_digits(args.recordings.len())
         );
     }
     Ok(())

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use hark_corpus::{Check, Clip, Dataset, Pair, SetConfig};
-use hark_encode::model::{self, AudioEncoder, TextEncoder, Told};
+use hark_corpus::{Check, Clip, Dataset, DatasetConfig, Pair};
+use hark_encode::model::{self, AudioEncoder, EmbedEvent, TextEncoder};
 use hark_learn::evaluate::Embedded;
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
@@ -21,7 +21,7 @@ pub struct Collection {
     /// What it is of.
     pub title: String,
     /// Where it lies; nowhere for vectors alone.
-    pub sets: Vec<SetConfig>,
+    pub sets: Vec<DatasetConfig>,
     pub data: Dataset,
     pub embedded: Embedded,
 }
@@ -141,7 +141,7 @@ fn find(home: &Home, name: &str) -> Result<Model> {
 }
 
 /// The sets that `--data` and `--split` name; without them, the test split of the model's own run.
-fn sets(args: &Args, home: &Home, model: &Path, threads: usize) -> Result<Vec<SetConfig>> {
+fn sets(args: &Args, home: &Home, model: &Path, threads: usize) -> Result<Vec<DatasetConfig>> {
     let Some(data) = &args.data else {
         let recipe = model
             .parent()
@@ -156,23 +156,23 @@ fn sets(args: &Args, home: &Home, model: &Path, threads: usize) -> Result<Vec<Se
     {
         let (root, split) = (PathBuf::from(path), args.split.clone());
         return Ok(vec![match kind {
-            "clotho" => SetConfig::Clotho {
+            "clotho" => DatasetConfig::Clotho {
                 root,
                 split: split.unwrap_or_else(|| "evaluation".into()),
             },
-            "audiocaps" => SetConfig::Audiocaps {
+            "audiocaps" => DatasetConfig::Audiocaps {
                 root,
                 split: split.unwrap_or_else(|| "test".into()),
                 audio: None,
             },
             "table" | "folder" if split.is_some() => bail!("--split is for clotho, audiocaps and recipes"),
-            "table" => SetConfig::Table {
+            "table" => DatasetConfig::Table {
                 file: root,
                 audio_folder: None,
                 path_column: None,
                 caption_columns: Vec::new(),
             },
-            "folder" => SetConfig::Folder { root },
+            "folder" => DatasetConfig::Folder { root },
             other => {
                 bail!("--data {other}:…: there are clotho, audiocaps, table and folder, or a recipe's file")
             }
@@ -182,7 +182,7 @@ fn sets(args: &Args, home: &Home, model: &Path, threads: usize) -> Result<Vec<Se
 }
 
 /// The sets of one split of a recipe; soundscapes are made if need be.
-fn of_recipe(path: &Path, split: Option<&str>, home: &Home, threads: usize) -> Result<Vec<SetConfig>> {
+fn of_recipe(path: &Path, split: Option<&str>, home: &Home, threads: usize) -> Result<Vec<DatasetConfig>> {
     let recipe = Recipe::read(path, &[])?;
     let names_sets = |recipe: &Recipe| !recipe.data.test.is_empty();
     let recipe = match &recipe.soundscapes {
@@ -211,11 +211,11 @@ fn refuse_missing(data: &Dataset) -> Result<()> {
     bail!(
         "{} of {} recordings of {} cannot be used, the first being {} ({}): figures over fewer clips are not comparable. \
          hark data check says more; --allow-missing evaluates what is there",
-        output::count(data.left_out.len()),
-        output::count(data.left_out.len() + data.clips.len()),
+        output::group_digits(data.left_out.len()),
+        output::group_digits(data.left_out.len() + data.clips.len()),
         data.name,
-        output::plain(&first.id),
-        output::plain(&first.reason.to_string())
+        output::sanitize(&first.id),
+        output::sanitize(&first.reason.to_string())
     )
 }
 
@@ -308,11 +308,11 @@ fn recordings(audio: &AudioEncoder, data: &Dataset) -> Result<Vec<Option<Vec<f32
     let (mut heard, mut done) = (0.0, 0);
     let outcome = audio.embed_files(&paths, &mut |told| {
         match told {
-            Told::Segment { seconds } => {
+            EmbedEvent::Segment { seconds } => {
                 heard += seconds;
                 bar.set_message(format!("{:.0}", heard / began.elapsed().as_secs_f64().max(1e-3)));
             }
-            Told::Recording { file, result } => {
+            EmbedEvent::Recording { file, result } => {
                 done += 1;
                 match result {
                     Ok(clip) => vectors[file] = Some(clip.vector),
@@ -339,8 +339,8 @@ fn keep_found(
     if !args.allow_missing {
         bail!(
             "{} of {} recordings cannot be read: figures over fewer clips are not comparable; --allow-missing goes on without",
-            output::count(gone),
-            output::count(data.clips.len())
+            output::group_digits(gone),
+            output::group_digits(data.clips.len())
         );
     }
     ensure!(gone < found.len(), "no recording could be read");

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use hark_learn::evaluate::caption_ids;
 use hark_metrics::trec;
-use hark_metrics::{Keyed, Lists, lists};
+use hark_metrics::{Lists, WithIds, lists};
 use hark_nearest::Vectors;
 
 use super::collection::Collection;
@@ -49,8 +49,8 @@ fn write_lists(folder: &Path, args: &Args, collection: &Collection) -> Result<()
     let caption_ids: Vec<&str> = caption_names.iter().map(String::as_str).collect();
     // In the order that was judged.
     let (clip_keys, caption_keys) = (keys(&clip_names, args.ties), keys(&caption_names, args.ties));
-    let clips = Keyed::new(Vectors::new(&embedded.clips, embedded.dim)?, &clip_keys)?;
-    let captions = Keyed::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
+    let clips = WithIds::new(Vectors::new(&embedded.clips, embedded.dim)?, &clip_keys)?;
+    let captions = WithIds::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
     let most = NonZeroUsize::new(LISTED).unwrap_or(NonZeroUsize::MIN);
     let options = options(args);
     let watch = &hark_work::progress::no_progress;

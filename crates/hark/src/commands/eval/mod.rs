@@ -12,7 +12,7 @@ use clap::Args as ClapArgs;
 use hark_learn::evaluate::{caption_ids, retrieval_with};
 use hark_metrics::trec;
 use hark_metrics::{
-    self as metrics, GradedReport, Keyed, Options, Relevant, Report, Ties, evaluate, evaluate_graded,
+    self as metrics, GradedReport, Options, Relevant, Report, Ties, WithIds, evaluate, evaluate_graded,
 };
 use hark_nearest::Vectors;
 
@@ -369,8 +369,8 @@ fn evaluate_gains(
         .collect();
     let ids: Vec<String> = queries.iter().map(|&row| query_ids[row].clone()).collect();
     let (query_keys, item_keys) = (keys(&ids, args.ties), keys(&item_ids, args.ties));
-    let asked = Keyed::new(Vectors::new(&rows, dim)?, &query_keys)?;
-    let items = Keyed::new(Vectors::new(item_rows, dim)?, &item_keys)?;
+    let asked = WithIds::new(Vectors::new(&rows, dim)?, &query_keys)?;
+    let items = WithIds::new(Vectors::new(item_rows, dim)?, &item_keys)?;
     let lists = gains.iter().map(|gains| relevant(gains, args.relevant_from));
     let lists = Relevant::new(lists, item_ids.len())?;
     let watch = &hark_work::progress::no_progress;
@@ -400,9 +400,9 @@ fn among_judged(
             .copied()
             .collect();
         let clip_keys = keys(&ids, args.ties);
-        let clips = Keyed::new(Vectors::new(&rows, dim)?, &clip_keys)?;
-        let query_key = [metrics::id_key(&named.id)];
-        let query = Keyed::new(
+        let clips = WithIds::new(Vectors::new(&rows, dim)?, &clip_keys)?;
+        let query_key = [metrics::tie_key(&named.id)];
+        let query = WithIds::new(
             Vectors::new(&embedded.captions[caption * dim..][..dim], dim)?,
             &query_key,
         )?;
@@ -488,7 +488,7 @@ fn of_run(args: &Args, run: &Path, qrels: &Path) -> Result<Evaluation> {
 /// Keys for the order of equal scores.
 fn keys(ids: &[String], ties: TieOrder) -> Vec<u64> {
     match ties {
-        TieOrder::Hash => ids.iter().map(|id| metrics::id_key(id)).collect(),
+        TieOrder::Hash => ids.iter().map(|id| metrics::tie_key(id)).collect(),
         TieOrder::Trec => metrics::name_keys(ids),
     }
 }

@@ -1,7 +1,7 @@
 //! An evaluation for people and for machines.
 
 use anyhow::Result;
-use hark_metrics::{Means, RECALL_CUTS};
+use hark_metrics::{MeanMetrics, RECALL_CUTS};
 use serde_json::{Value, json};
 
 use super::{Args, Evaluation, Judgement, TieOrder};
@@ -21,13 +21,13 @@ fn table(evaluation: &Evaluation) -> String {
     if evaluation.clips > 0 {
         text.push_str(&format!(
             "{} clips, {} captions; in percent\n",
-            output::count(evaluation.clips),
-            output::count(evaluation.captions)
+            output::group_digits(evaluation.clips),
+            output::group_digits(evaluation.captions)
         ));
     } else {
         text.push_str(&format!(
             "{} queries; in percent\n",
-            output::count(evaluation.captions)
+            output::group_digits(evaluation.captions)
         ));
     }
     let cut = evaluation.judgements.first().map_or(10, |first| first.report.cut);
@@ -61,7 +61,7 @@ fn table(evaluation: &Evaluation) -> String {
         if judgement.left_out > 0 {
             text.push_str(&format!(
                 "  {} queries have no relevant item and are left out\n",
-                output::count(judgement.left_out)
+                output::group_digits(judgement.left_out)
             ));
         }
     }
@@ -78,7 +78,7 @@ fn table(evaluation: &Evaluation) -> String {
             text.push_str(&format!(
                 "  {:<38}{:>9}{:>9}{:>8}\n",
                 format!("{}: {}", slice.by, slice.name),
-                output::count(slice.queries),
+                output::group_digits(slice.queries),
                 percent(slice.map),
                 percent(slice.recall)
             ));
@@ -91,7 +91,7 @@ fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{:.1}", 100.0 * value))
 }
 
-fn row(name: &str, means: &Means, ndcg: Option<f64>, median: &str) -> String {
+fn row(name: &str, means: &MeanMetrics, ndcg: Option<f64>, median: &str) -> String {
     let mut text = format!("{name:<24}{:>9.1}", 100.0 * means.average_precision);
     for value in means
         .recall
@@ -176,7 +176,7 @@ pub(super) fn as_json(args: &Args, evaluation: &Evaluation) -> Value {
     })
 }
 
-fn means(means: &Means, ndcg: Option<f64>) -> Value {
+fn means(means: &MeanMetrics, ndcg: Option<f64>) -> Value {
     let mut value = json!({"map": means.average_precision, "mrr": means.reciprocal_rank, "ndcg": ndcg});
     for (nth, cut) in RECALL_CUTS.iter().enumerate() {
         value[format!("recall_{cut}")] = means.recall[nth].into();

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::towers;
 use crate::commands::inputs::clip;
 use crate::home::Home;
-use crate::models::Known;
+use crate::models::IndexedFile;
 use crate::{output, progress};
 
 #[derive(Debug, ClapArgs)]
@@ -62,7 +62,7 @@ pub fn run(home: &Home, args: Args) -> Result<()> {
     if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ':']) {
         bail!("{name:?} cannot be a model's name: it becomes a folder's");
     }
-    if Known::find(name).is_some() || name == crate::models::BUILT_IN {
+    if IndexedFile::find(name).is_some() || name == crate::models::BUILT_IN {
         bail!("{name} is the name of a model that hark knows; choose another");
     }
     let place = home.models().join(name);
@@ -82,7 +82,7 @@ pub fn run(home: &Home, args: Args) -> Result<()> {
         licence: args.licence,
         training_data: args.trained_on,
     };
-    let wheel = progress::wheel("importing");
+    let spinner = progress::spinner("importing");
     let imported = import(&args.path, args.tokenizer.as_deref(), &options)?;
     // Written aside and moved into place in one step: a model folder is whole or absent.
     fs::create_dir_all(home.partial())?;
@@ -110,7 +110,7 @@ pub fn run(home: &Home, args: Args) -> Result<()> {
         }
         return Err(error.into());
     }
-    wheel.finish_and_clear();
+    spinner.finish_and_clear();
     if args.json {
         return output::print_json(
             &json!({"name": name, "path": place, "unused": imported.unused, "card": imported.card}),

@@ -10,7 +10,7 @@ use hark_encode::sentence::{SentenceFolder, SentenceModel, StaticEncoder};
 use serde_json::json;
 
 use crate::home::Home;
-use crate::models::{self, CARD, Card, Hub, KNOWN, Known, Model, Sources};
+use crate::models::{self, CARD, Card, Hub, IndexedFile, KNOWN, Model, Sources};
 use crate::output;
 
 mod import;
@@ -113,7 +113,7 @@ fn pull(home: &Home, name: &str, sources: &Sources, json: bool) -> Result<()> {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let known = Known::find(name)
+    let known = IndexedFile::find(name)
         .with_context(|| format!("no model called {name} can be pulled (known: {})", names()))?;
     let pulled = models::pull(home, known, sources)?;
     if json {
@@ -148,7 +148,7 @@ fn list(home: &Home, json: bool) -> Result<()> {
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if entry.path().is_dir() && Known::find(&name).is_none() {
+            if entry.path().is_dir() && IndexedFile::find(&name).is_none() {
                 let about = towers::about(&entry.path());
                 others.push((name, "here", about));
             }
@@ -191,7 +191,7 @@ fn info_static(encoder: &StaticEncoder, json: bool) -> Result<()> {
     let mut text = format!(
         "{}\n  kind         static encoder, {} units\n  vectors      {} dimensions, length 1\n  fingerprint  {fingerprint}\n",
         card.name,
-        output::count(encoder.units()),
+        output::group_digits(encoder.units()),
         encoder.dim()
     );
     text.push_str(&format!(
@@ -202,7 +202,7 @@ fn info_static(encoder: &StaticEncoder, json: bool) -> Result<()> {
         text.push_str(&format!(
             "  captions     {} ({}), sha256 {}\n",
             file.file,
-            output::count(file.captions),
+            output::group_digits(file.captions),
             file.sha256
         ));
     }
@@ -247,8 +247,8 @@ fn info_transformer(folder: &SentenceFolder, json: bool) -> Result<()> {
         folder.dim(),
         folder.pooling(),
         folder.max_tokens(),
-        output::count(parameters),
-        output::count(bytes),
+        output::group_digits(parameters),
+        output::group_digits(bytes),
     );
     if let Some(card) = card {
         text.push_str(&format!(
@@ -260,7 +260,7 @@ fn info_transformer(folder: &SentenceFolder, json: bool) -> Result<()> {
                 "  {}  {} ({} bytes)\n",
                 file.sha256,
                 file.path,
-                output::count(file.bytes)
+                output::group_digits(file.bytes)
             ));
         }
     }

@@ -65,8 +65,8 @@ pub fn info(folder: &Path, json: bool) -> Result<()> {
     }
     text.push_str(&format!(
         "  parameters   {} ({} bytes of weights)\n",
-        output::count(file.parameters()),
-        output::count(bytes)
+        output::group_digits(file.parameters()),
+        output::group_digits(bytes)
     ));
     if !card.training_data.is_empty() {
         text.push_str(&format!("  trained on   {}\n", card.training_data.join(", ")));
@@ -97,8 +97,8 @@ fn audio_lines(card: &AudioCard, parameters: usize) -> String {
            segments     {} s, {}\n  \
            projection   {}\n",
         card.side.network,
-        output::count(parameters),
-        output::count(mel.rate),
+        output::group_digits(parameters),
+        output::group_digits(mel.rate),
         mel.mels,
         mel.low,
         mel.high,
@@ -123,7 +123,7 @@ fn text_lines(card: &TextCard, parameters: usize) -> String {
            reads        {prepared}\n  \
            projection   {}\n",
         card.side.network,
-        output::count(parameters),
+        output::group_digits(parameters),
         widths(&card.side.projection),
     )
 }

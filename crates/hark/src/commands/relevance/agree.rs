@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<()> {
     for row in rows {
         text.push_str(&format!(
             "{:>12}  {:>8.4}  {:>7.4}  {:>8.4}  {:>7.4}  {}\n",
-            output::count(row.observations),
+            output::group_digits(row.observations),
             row.spearman_similarity,
             row.pearson_similarity,
             row.spearman_relevance,

@@ -54,7 +54,7 @@ pub struct Args {
 }
 
 /// Above this many captions a dense file is refused: 20,000 are 1.6 GB.
-const MOST_DENSE: usize = 20_000;
+const MAX_DENSE: usize = 20_000;
 const BLOCK: usize = 256;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -83,12 +83,12 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let set = args.captions.read()?;
     let count = set.captions.len();
-    if form != Form::Npz && count > MOST_DENSE {
+    if form != Form::Npz && count > MAX_DENSE {
         bail!(
             "{} captions make a dense file of {:.1} GB; above {} write .npz, which keeps the --top-k nearest",
-            output::count(count),
+            output::group_digits(count),
             (count * count * 4) as f64 / 1e9,
-            output::count(MOST_DENSE)
+            output::group_digits(MAX_DENSE)
         );
     }
     let vectors = args.model.embed(&set.texts())?;
@@ -118,8 +118,8 @@ pub fn run(args: &Args) -> Result<()> {
     eprintln!(
         "{}: {} captions of {} clips",
         args.output.display(),
-        output::count(count),
-        output::count(set.clips.len())
+        output::group_digits(count),
+        output::group_digits(set.clips.len())
     );
     Ok(())
 }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
-use hark_encode::sentence::{CaptionEncoder, Card, CardCaptions, SentenceModel, StaticEncoder};
+use hark_encode::sentence::{CachedSentenceEncoder, Card, CardCaptions, SentenceModel, StaticEncoder};
 use hark_learn::distil::{Distilled, Options, Teacher, distil};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::commands::inputs::{CaptionArgs, ThreadArgs, warn};
 use crate::home::Home;
-use crate::models::{self, Known};
+use crate::models::{self, IndexedFile};
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Example:
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
     let set = args.captions.read()?;
     let card = card(args, fingerprint)?;
     let threads = args.threads.count();
-    let mut encoder = CaptionEncoder::open(model, Some(&home.embeddings()), threads.get())?;
+    let mut encoder = CachedSentenceEncoder::open(model, Some(&home.embeddings()), threads.get())?;
     let mut embed = |texts: &[&str]| {
         let bar = progress::items("teacher's vectors");
         let embedded = encoder.embed(texts, &|done, total| progress::show(&bar, done, total));
@@ -137,10 +137,10 @@ pub fn run(args: &Args) -> Result<()> {
     output::print(&format!(
         "{}: {} bytes, {} words and pieces, {} pairs; fitted on {} different captions, loss {:.4} to {:.4}\n",
         args.out.display(),
-        output::count(bytes.len()),
-        output::count(made.words),
-        output::count(made.pairs),
-        output::count(made.captions),
+        output::group_digits(bytes.len()),
+        output::group_digits(made.words),
+        output::group_digits(made.pairs),
+        output::group_digits(made.captions),
         made.losses.first().copied().unwrap_or_default(),
         made.losses.last().copied().unwrap_or_default(),
     ))
@@ -180,7 +180,7 @@ fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
         args.seed,
         args.captions_licence,
     );
-    let teacher_licence = Known::find(&teacher)
+    let teacher_licence = IndexedFile::find(&teacher)
         .map_or("unknown", |known| known.licence)
         .to_owned();
     let captions_licence = args.captions_licence.clone();
@@ -204,7 +204,7 @@ fn readme(card: &Card, made: &Distilled, bytes: &[u8]) -> String {
             format!(
                 "- `{}`, {} captions, sha256 {}\n",
                 file.file,
-                output::count(file.captions),
+                output::group_digits(file.captions),
                 file.sha256
             )
         })
@@ -214,17 +214,17 @@ fn readme(card: &Card, made: &Distilled, bytes: &[u8]) -> String {
          dimensions, 8 bits.\n\nTeacher: `{}` (licence {}, fingerprint {})\n\nFitted on {} different captions (licence {}) of\n\n{captions}\n\
          by\n\n```sh\n{}\n```\n\n`model.safetensors`: {} bytes, sha256 {}\n",
         card.name,
-        output::count(made.words + made.pairs),
-        output::count(made.words),
-        output::count(made.pairs),
+        output::group_digits(made.words + made.pairs),
+        output::group_digits(made.words),
+        output::group_digits(made.pairs),
         made.parts.bias.len(),
         card.teacher,
         card.teacher_licence,
         card.teacher_fingerprint,
-        output::count(made.captions),
+        output::group_digits(made.captions),
         card.captions_licence,
         card.command,
-        output::count(bytes.len()),
+        output::group_digits(bytes.len()),
         models::hex(&Sha256::digest(bytes)),
     )
 }

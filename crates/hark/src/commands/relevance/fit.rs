@@ -90,7 +90,7 @@ fn report(fit: &BetaFit) -> Result<String> {
     text.push_str(&format!(
         "\nlog-likelihood {:.3}, {} observations\nconverged in {} steps, gradient {:.1e}\n\n",
         fit.log_likelihood,
-        output::count(fit.observations),
+        output::group_digits(fit.observations),
         fit.iterations,
         fit.gradient_norm
     ));

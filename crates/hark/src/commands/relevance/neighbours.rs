@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use hark_corpus::CaptionSet;
 use hark_nearest::{Vectors, exact};
-use hark_relevance::neighbours::{census, same_meaning};
+use hark_relevance::neighbours::{false_negatives, similar_pairs};
 use serde_json::json;
 use zip::ZipWriter;
 
@@ -76,11 +76,11 @@ pub fn run(args: &Args) -> Result<()> {
 
     let bar = progress::items("comparing captions");
     let watch = |done, total| progress::show(&bar, done, total);
-    let pairs = same_meaning(vectors, &clips, args.threshold, args.limit, threads, &watch)?;
+    let pairs = similar_pairs(vectors, &clips, args.threshold, args.limit, threads, &watch)?;
     let mut thresholds = vec![0.6, 0.7, 0.8, 0.9, args.threshold];
     thresholds.sort_by(f32::total_cmp);
     thresholds.dedup();
-    let counted = census(vectors, &clips, &thresholds, threads, &watch)?;
+    let counted = false_negatives(vectors, &clips, &thresholds, threads, &watch)?;
     let expected = (0..thresholds.len())
         .map(|nth| counted.expected(nth, batch))
         .collect::<Result<Vec<_>, _>>()?;
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let mut report = format!(
         "{} pairs of captions of different clips have h >= {}",
-        output::count(pairs.total),
+        output::group_digits(pairs.total),
         args.threshold
     );
     report.push_str(if pairs.pairs.is_empty() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use hark_corpus::SetConfig;
+use hark_corpus::DatasetConfig;
 use hark_learn::run;
 use sha2::{Digest, Sha256};
 
@@ -174,10 +174,10 @@ fn published(plan: &Plan, runs: &[Vec<(&Job, RunResult)>]) -> (Option<Published>
         return (None, Vec::new());
     };
     let (data, root, expected) = match test {
-        SetConfig::Clotho { root, split } if split == "evaluation" => {
+        DatasetConfig::Clotho { root, split } if split == "evaluation" => {
             (PublishedData::Clotho, root, (1045, 5225))
         }
-        SetConfig::Audiocaps { root, split, .. } if split == "test" => {
+        DatasetConfig::Audiocaps { root, split, .. } if split == "test" => {
             (PublishedData::AudioCaps, root, (940, 4700))
         }
         _ => return (None, Vec::new()),
@@ -192,10 +192,10 @@ fn published(plan: &Plan, runs: &[Vec<(&Job, RunResult)>]) -> (Option<Published>
     {
         remarks.push(format!(
             "The test split here has {} clips and {} captions, the paper's has {} and {}: figures are not comparable.",
-            output::count(result.clips),
-            output::count(result.captions),
-            output::count(expected.0),
-            output::count(expected.1)
+            output::group_digits(result.clips),
+            output::group_digits(result.captions),
+            output::group_digits(expected.0),
+            output::group_digits(expected.1)
         ));
     }
     let published = Published {
@@ -211,9 +211,9 @@ const SOUNDSCAPES: &str = "soundscape.json";
 fn data_name(plan: &Plan) -> String {
     match plan.base.data.test.as_slice() {
         [] => plan.base.name.clone(),
-        [SetConfig::Clotho { split, .. }] if split == "evaluation" => "Clotho".into(),
-        [SetConfig::Audiocaps { split, .. }] if split == "test" => "AudioCaps".into(),
-        sets => sets.iter().map(SetConfig::name).collect::<Vec<_>>().join("+"),
+        [DatasetConfig::Clotho { split, .. }] if split == "evaluation" => "Clotho".into(),
+        [DatasetConfig::Audiocaps { split, .. }] if split == "test" => "AudioCaps".into(),
+        sets => sets.iter().map(DatasetConfig::name).collect::<Vec<_>>().join("+"),
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use hark_learn::objective::Name;
+use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
 use hark_learn::run::Run;
 use serde_json::json;
@@ -48,7 +48,7 @@ pub struct Args {
     recipe: PathBuf,
     /// The objectives, separated by commas [default: of the recipe, else the paper's four]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    methods: Vec<Name>,
+    methods: Vec<ObjectiveKind>,
     /// Instead: graded methods with these relevance functions, separated by commas
     #[arg(long, value_name = "FUNCTIONS", value_delimiter = ',')]
     functions: Vec<String>,
@@ -154,8 +154,8 @@ fn refuse_missing(plan: &Plan) -> Result<()> {
             bail!(
                 "{} of {} recordings of {} are missing: figures over fewer clips are not comparable. hark data check says more; \
                  --allow-missing goes on without them",
-                output::count(state.expected - state.found),
-                output::count(state.expected),
+                output::group_digits(state.expected - state.found),
+                output::group_digits(state.expected),
                 set.name()
             );
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use hark_learn::objective::Name;
+use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::{Recipe, Study};
 
 /// One row of the table: the recipe with some keys changed.
@@ -16,7 +16,7 @@ pub struct Variant {
     /// As `--set` takes them.
     pub changes: Vec<String>,
     /// The objective.
-    pub objective: Name,
+    pub objective: ObjectiveKind,
 }
 
 /// One training.
@@ -35,7 +35,7 @@ pub struct Job {
 /// What the user asked for beside the recipe.
 #[derive(Debug, Clone, Default)]
 pub struct Wishes {
-    pub methods: Vec<Name>,
+    pub methods: Vec<ObjectiveKind>,
     pub functions: Vec<String>,
     pub omegas: Vec<f32>,
     pub seeds: Option<u64>,
@@ -182,11 +182,12 @@ impl Plan {
             .map(|row| (row, baseline))
             .collect();
         if self.kind == "methods" {
-            let find = |name: Name| self.variants.iter().position(|variant| variant.objective == name);
+            let find =
+                |name: ObjectiveKind| self.variants.iter().position(|variant| variant.objective == name);
             for (graded, control) in [
-                (Name::ListnetAudio, Name::InfonceAudio),
-                (Name::ListnetAudio, Name::Smooth),
-                (Name::ListnetText, Name::InfonceText),
+                (ObjectiveKind::ListnetAudio, ObjectiveKind::InfonceAudio),
+                (ObjectiveKind::ListnetAudio, ObjectiveKind::Smooth),
+                (ObjectiveKind::ListnetText, ObjectiveKind::InfonceText),
             ] {
                 if let (Some(graded), Some(control)) = (find(graded), find(control)) {
                     let known =
@@ -212,7 +213,7 @@ fn variants(base: &Recipe, study: &Study, wishes: &Wishes) -> Result<(&'static s
     let of_graded = |kind: &'static str, values: Vec<(String, String, String)>| {
         let methods = match wishes.methods.as_slice() {
             [] if objective.is_graded() => vec![objective],
-            [] => vec![Name::ListnetAudio],
+            [] => vec![ObjectiveKind::ListnetAudio],
             named => named.to_vec(),
         };
         if let Some(name) = methods.iter().find(|name| !name.is_graded()) {
@@ -289,7 +290,7 @@ mod tests {
     #[test]
     fn every_method_seed_and_corpus_has_a_folder() {
         let wishes = Wishes {
-            methods: vec![Name::Smooth, Name::Infonce],
+            methods: vec![ObjectiveKind::Smooth, ObjectiveKind::Infonce],
             seeds: Some(3),
             corpora: Some(2),
             ..Wishes::default()
@@ -300,7 +301,7 @@ mod tests {
         assert_eq!(plan.baseline(None).unwrap(), 1);
         assert_eq!(plan.comparisons(1), [(0, 1)]);
         let recipe = plan.recipe(&plan.jobs[3]).unwrap();
-        assert_eq!((recipe.objective.name, recipe.seed), (Name::Infonce, 1));
+        assert_eq!((recipe.objective.name, recipe.seed), (ObjectiveKind::Infonce, 1));
         assert_eq!(recipe.soundscapes.unwrap().seed, 2);
         assert!(
             plan.baseline(Some("other"))
@@ -361,7 +362,7 @@ mod tests {
         };
         assert!(fails(&[], &both).contains("one after the other"));
         let hard = Wishes {
-            methods: vec![Name::Infonce],
+            methods: vec![ObjectiveKind::Infonce],
             omegas: vec![0.1],
             ..Wishes::default()
         };
@@ -372,7 +373,7 @@ mod tests {
         };
         assert!(fails(&[], &none).contains("study.seeds"));
         let twice = Wishes {
-            methods: vec![Name::Smooth, Name::Smooth],
+            methods: vec![ObjectiveKind::Smooth, ObjectiveKind::Smooth],
             ..Wishes::default()
         };
         assert!(fails(&[], &twice).contains("twice"));

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use hark_corpus::{Dataset, SetConfig};
+use hark_corpus::{Dataset, DatasetConfig};
 use hark_learn::run::{self, Run};
-use hark_learn::trainer::{Outcome, Told};
-use hark_metrics::Means;
+use hark_learn::trainer::{TrainEvent, TrainResult};
+use hark_metrics::MeanMetrics;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -68,8 +68,8 @@ pub struct Four {
     recall_10: f64,
 }
 
-impl From<&Means> for Four {
-    fn from(means: &Means) -> Self {
+impl From<&MeanMetrics> for Four {
+    fn from(means: &MeanMetrics) -> Self {
         let [recall_1, recall_5, recall_10] = means.recall;
         Self {
             map_10: means.average_precision,
@@ -143,8 +143,8 @@ pub fn run(plan: &Plan, home: &Home, spread: Spread) -> Result<()> {
     let done_before = plan.jobs.len() - left.len();
     eprintln!(
         "{} trainings, {} of them done before; {} at a time with {} threads each",
-        output::count(plan.jobs.len()),
-        output::count(done_before),
+        output::group_digits(plan.jobs.len()),
+        output::group_digits(done_before),
         spread.jobs,
         spread.threads_each
     );
@@ -225,7 +225,8 @@ impl Work<'_> {
         if let Some(config) = &recipe.soundscapes {
             let folder = soundscapes_folder(config, &self.home.soundscapes())?;
             recipe = recipe.with_soundscapes_at(&folder);
-            let is_made = |set: &SetConfig| matches!(set, SetConfig::Clotho { root, .. } if *root == folder);
+            let is_made =
+                |set: &DatasetConfig| matches!(set, DatasetConfig::Clotho { root, .. } if *root == folder);
             has_scenes = recipe.data.test.iter().all(is_made);
         }
         let test = recipe.data.test.clone();
@@ -240,23 +241,23 @@ impl Work<'_> {
         };
         let outcome = training.run_watched(self.home, &|told| {
             match told {
-                Told::Step(step) => {
+                TrainEvent::Step(step) => {
                     self.shares[nth].store(
                         SHARE * step.batches.0 as usize / step.batches.1.max(1) as usize,
                         Ordering::Relaxed,
                     );
                     self.show();
                 }
-                Told::Ready { left_out, .. } if left_out > 0 && !self.warned.swap(true, Ordering::Relaxed) => {
+                TrainEvent::Ready { left_out, .. } if left_out > 0 && !self.warned.swap(true, Ordering::Relaxed) => {
                     let folder = job.folder.display();
                     self.bar.suspend(|| {
                         eprintln!(
                             "hark: warning: {} recordings are left out of the training; {folder}/left-out.csv names them",
-                            output::count(left_out)
+                            output::group_digits(left_out)
                         );
                     });
                 }
-                Told::LeftOut { clip, reason } => {
+                TrainEvent::Skipped { clip, reason } => {
                     self.bar
                         .suspend(|| eprintln!("hark: warning: {clip} is left out of a batch: {reason}"));
                 }
@@ -306,8 +307,8 @@ impl Work<'_> {
 /// Writes what a training reached: queries, then the result. `scenes` are the test sets, if they are soundscapes.
 fn judge(
     job: &Job,
-    outcome: &Outcome,
-    scenes: Option<&[SetConfig]>,
+    outcome: &TrainResult,
+    scenes: Option<&[DatasetConfig]>,
     models: &[(String, String)],
 ) -> Result<RunResult> {
     let judged = outcome

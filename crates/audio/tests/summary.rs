@@ -1,4 +1,4 @@
-//! What a library keeps of a file: its outline, its fingerprint, what it says of itself.
+//! What a library keeps of a file: its summarize, its fingerprint, what it says of itself.
 
 mod support;
 
@@ -6,7 +6,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use hark_audio::{
-    COLUMNS, Decoder, Error, Fingerprint, Listener, Peaks, Resampler, Stream, alike, distance, outline, probe,
+    COLUMNS, Decoder, Error, Fingerprint, Fingerprinter, Peaks, Resampler, Stream, distance, probe,
+    same_recording, summarize,
 };
 use hark_work::random::Random;
 use support::{all_files, bytes, file};
@@ -53,7 +54,7 @@ fn resampled(sound: &[f32], from: u32, to: u32) -> Vec<f32> {
 }
 
 fn fingerprint(sound: &[f32], rate: u32) -> Fingerprint {
-    let mut listener = Listener::new();
+    let mut listener = Fingerprinter::new();
     listener.push(&resampled(sound, rate, Fingerprint::RATE));
     listener.finish()
 }
@@ -110,7 +111,7 @@ fn copies_are_alike() {
         ];
         for (name, copy) in copies {
             assert!(
-                alike(&whole, &copy),
+                same_recording(&whole, &copy),
                 "{seconds} s, {name}: {}",
                 distance(&whole, &copy)
             );
@@ -126,7 +127,11 @@ fn copies_are_alike_where_frames_are_merged() {
             let sound = strokes(seed, seed, samples(border - before));
             let longer = padded(&sound, 0.05, 0.1);
             let (a, b) = (of(&sound), of(&longer));
-            assert!(alike(&a, &b), "{border} s less {before} s: {}", distance(&a, &b));
+            assert!(
+                same_recording(&a, &b),
+                "{border} s less {before} s: {}",
+                distance(&a, &b)
+            );
         }
     }
 }
@@ -134,7 +139,7 @@ fn copies_are_alike_where_frames_are_merged() {
 fn none_alike(sounds: &[Fingerprint]) {
     for (i, a) in sounds.iter().enumerate() {
         for (j, b) in sounds[..i].iter().enumerate() {
-            assert!(!alike(a, b), "{i} and {j}: {}", distance(a, b));
+            assert!(!same_recording(a, b), "{i} and {j}: {}", distance(a, b));
         }
     }
 }
@@ -157,7 +162,7 @@ fn other_parts_are_not_alike() {
     none_alike(&(0..20).map(|n| part(f64::from(n) * 0.4, 3.0)).collect::<Vec<_>>());
     none_alike(&(0..20).map(|n| part(f64::from(n) * 0.5, 0.2)).collect::<Vec<_>>());
     // A part of it is not the whole.
-    assert!(!alike(&part(0.0, 3.0), &part(0.0, 3.3)));
+    assert!(!same_recording(&part(0.0, 3.0), &part(0.0, 3.3)));
 }
 
 /// All noises have one spectrum, and short ones little to tell them by.
@@ -168,7 +173,7 @@ fn noises_are_told_apart() {
         none_alike(&noises);
         let copy = of(&padded(&coded(&noise(3, samples(seconds)), 1), 0.03, 0.0));
         assert!(
-            alike(&noises[3], &copy),
+            same_recording(&noises[3], &copy),
             "{seconds} s: {}",
             distance(&noises[3], &copy)
         );
@@ -190,7 +195,7 @@ fn loops_are_told_by_what_they_repeat_and_where_they_begin() {
     ]);
     let once = strokes(3, 1, samples(0.5));
     let copy = of(&coded(&once.repeat(8), 9));
-    assert!(alike(&repeated(3, 1, 0.0), &copy));
+    assert!(same_recording(&repeated(3, 1, 0.0), &copy));
 }
 
 #[test]
@@ -200,14 +205,14 @@ fn empty_recordings_are_alike_if_they_are_of_one_length() {
     // The dither of 16 bits.
     let dither = (0..samples(2.0)).map(|_| (random.signed() + random.signed()) as f32 / 65_536.0);
     let dither = of(&dither.collect::<Vec<_>>());
-    assert!(silent.is_empty() && dither.is_empty() && alike(&silent, &dither));
-    assert!(!alike(&silent, &of(&vec![0.0; samples(2.5)])));
+    assert!(silent.is_empty() && dither.is_empty() && same_recording(&silent, &dither));
+    assert!(!same_recording(&silent, &of(&vec![0.0; samples(2.5)])));
     // 60 dB below the others here is quiet, but there.
     let quiet: Vec<f32> = noise(1, samples(2.0)).iter().map(|s| s / 1000.0).collect();
     let quiet = of(&quiet);
-    assert!(!quiet.is_empty() && !alike(&silent, &quiet));
-    assert!(alike(&quiet, &of(&noise(1, samples(2.0)))));
-    assert!(alike(&of(&[]), &of(&[])));
+    assert!(!quiet.is_empty() && !same_recording(&silent, &quiet));
+    assert!(same_recording(&quiet, &of(&noise(1, samples(2.0)))));
+    assert!(same_recording(&of(&[]), &of(&[])));
     // A click between silences is a recording.
     let mut click = vec![0.0; samples(2.0)];
     click[5000] = 0.5;
@@ -223,13 +228,13 @@ fn tones_are_told_by_their_pitch() {
         of(&(0..samples(2.0)).map(at).collect::<Vec<_>>())
     };
     none_alike(&[tone(220.0), tone(440.0), tone(1000.0), tone(3000.0)]);
-    assert!(alike(&tone(440.0), &tone(440.0)));
+    assert!(same_recording(&tone(440.0), &tone(440.0)));
 }
 
 /// The files that hold the same second of sound: one of a single tone, one of two, in all codings that there are.
 #[test]
 fn real_codecs() {
-    let of = |name: &str| outline(&file(name), &|| true).unwrap().fingerprint;
+    let of = |name: &str| summarize(&file(name), &|| true).unwrap().fingerprint;
     let mono = [
         "mono-16.wav",
         "mono-16.aiff",
@@ -262,7 +267,7 @@ fn real_codecs() {
     for group in [&mono[..], &stereo[..]] {
         for (name, a) in group {
             for (other, b) in group {
-                assert!(alike(a, b), "{name} and {other}: {}", distance(a, b));
+                assert!(same_recording(a, b), "{name} and {other}: {}", distance(a, b));
             }
         }
     }
@@ -273,7 +278,7 @@ fn real_codecs() {
 fn fingerprints_of_version_1() {
     let kept = fs_err::read(file("../golden/fingerprint-1.bin")).unwrap();
     let kept = Fingerprint::from_bytes(&kept).unwrap();
-    let now = outline(&file("mono-16.flac"), &|| true).unwrap().fingerprint;
+    let now = summarize(&file("mono-16.flac"), &|| true).unwrap().fingerprint;
     // Other processors round differently, by which few of 2000 cells change.
     assert!(distance(&kept, &now) < 0.005, "{}", distance(&kept, &now));
 }
@@ -281,7 +286,7 @@ fn fingerprints_of_version_1() {
 #[test]
 fn an_outline_is_what_separate_readings_give() {
     for name in all_files() {
-        let found = outline(&file(&name), &|| true).unwrap();
+        let found = summarize(&file(&name), &|| true).unwrap();
         let mut decoder = Decoder::open(&file(&name)).unwrap();
         let mut peaks = Peaks::new(COLUMNS, decoder.info().rate);
         while let Some(block) = decoder.next_block().unwrap() {
@@ -300,7 +305,7 @@ fn an_outline_is_what_separate_readings_give() {
             );
         }
         let mut stream = Stream::open(&file(&name), Fingerprint::RATE).unwrap();
-        let mut listener = Listener::new();
+        let mut listener = Fingerprinter::new();
         while let Some(block) = stream.next_block().unwrap() {
             listener.push(block);
         }
@@ -319,17 +324,17 @@ fn an_outline_can_be_stopped_and_tells_damage() {
         asked.set(asked.get() + 1);
         asked.get() < 3
     };
-    let stopped = outline(&file("mono.ogg"), &twice);
+    let stopped = summarize(&file("mono.ogg"), &twice);
     assert!(matches!(stopped, Err(Error::Stopped { .. })) && asked.get() == 3);
     assert!(matches!(
-        outline(&file("missing.wav"), &|| true),
+        summarize(&file("missing.wav"), &|| true),
         Err(Error::Read { .. })
     ));
     let folder = tempfile::tempdir().unwrap();
     let torn = folder.path().join("torn.wav");
     let whole = bytes("mono-16.wav");
     fs_err::write(&torn, &whole[..whole.len() / 2]).unwrap();
-    let found = outline(&torn, &|| true).unwrap();
+    let found = summarize(&torn, &|| true).unwrap();
     assert!(found.damage.is_some() && found.seconds < 0.6);
     // What is beyond full scale is cut, not wrapped.
     let loud: Vec<u8> = [3.0_f32, -3.0, 0.001, -0.001]
@@ -339,7 +344,7 @@ fn an_outline_can_be_stopped_and_tells_damage() {
     let loud = support::Wav::new(3, 1, 4000, 32, loud);
     let path = folder.path().join("loud.wav");
     fs_err::write(&path, loud.bytes()).unwrap();
-    let peaks = outline(&path, &|| true).unwrap().peaks;
+    let peaks = summarize(&path, &|| true).unwrap().peaks;
     let column = |at: usize| (peaks[2 * at] as i8, peaks[2 * at + 1] as i8);
     assert_eq!(
         [column(0), column(100), column(200), column(300)],

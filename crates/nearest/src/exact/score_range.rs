@@ -12,7 +12,7 @@ use crate::{Error, Vectors};
 /// The pairs with the lowest and the highest score. Of several with the same score, the one with the lowest
 /// first row, then the lowest second row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Extremes {
+pub struct ScoreRange {
     /// The pair that is least alike.
     pub lowest: Pair,
     /// The pair that is most alike.
@@ -27,7 +27,7 @@ pub struct Extremes {
 /// use hark_work::progress::no_progress;
 ///
 /// let vectors = Vectors::new(&[1.0, 0.0, 0.8, 0.6, 0.0, 1.0], 2)?;
-/// let found = exact::extremes(vectors, exact::Options::default(), &no_progress)?.expect("three pairs");
+/// let found = exact::score_range(vectors, exact::Options::default(), &no_progress)?.expect("three pairs");
 /// assert_eq!((found.lowest.first, found.lowest.second, found.lowest.score), (0, 2, 0.0));
 /// assert_eq!(found.highest.score, 0.8);
 /// # Ok::<(), hark_nearest::Error>(())
@@ -36,11 +36,11 @@ pub struct Extremes {
 /// # Errors
 ///
 /// [`Error::GroupsMismatch`], [`Error::Threads`], and [`Error::Cancelled`] when `progress` says so.
-pub fn extremes(
+pub fn score_range(
     vectors: Vectors<'_>,
     options: Options<'_>,
     progress: Progress<'_>,
-) -> Result<Option<Extremes>, Error> {
+) -> Result<Option<ScoreRange>, Error> {
     in_blocks_of(BLOCK_ROWS, vectors, options, progress)
 }
 
@@ -49,9 +49,9 @@ pub(super) fn in_blocks_of(
     vectors: Vectors<'_>,
     options: Options<'_>,
     progress: Progress<'_>,
-) -> Result<Option<Extremes>, Error> {
+) -> Result<Option<ScoreRange>, Error> {
     options.check(vectors)?;
-    let found = Mutex::new(None::<Extremes>);
+    let found = Mutex::new(None::<ScoreRange>);
     blocks::pass(
         vectors,
         block_rows,
@@ -73,10 +73,10 @@ pub(super) fn in_blocks_of(
         .unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-fn widest(known: Option<Extremes>, tile: &Tile<'_>, options: &Options<'_>) -> Option<Extremes> {
+fn widest(known: Option<ScoreRange>, tile: &Tile<'_>, options: &Options<'_>) -> Option<ScoreRange> {
     let mut known = known;
     for (i, start, scores) in tile.pairs() {
-        if let Some(Extremes { lowest, highest }) = known {
+        if let Some(ScoreRange { lowest, highest }) = known {
             let (low, high) = range(scores);
             // Equal scores are looked at too: the pair with the lower rows wins.
             if low > lowest.score && high < highest.score {
@@ -93,7 +93,7 @@ fn widest(known: Option<Extremes>, tile: &Tile<'_>, options: &Options<'_>) -> Op
                 second: second as u32,
                 score,
             };
-            let one = Extremes {
+            let one = ScoreRange {
                 lowest: pair,
                 highest: pair,
             };
@@ -124,7 +124,7 @@ fn range(scores: &[f32]) -> (f32, f32) {
     )
 }
 
-fn merge(a: Extremes, b: Extremes) -> Extremes {
+fn merge(a: ScoreRange, b: ScoreRange) -> ScoreRange {
     // Scores are never NaN.
     let by_score = |a: &Pair, b: &Pair| a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
     let by_rows = |a: &Pair, b: &Pair| (a.first, a.second).cmp(&(b.first, b.second));
@@ -134,7 +134,7 @@ fn merge(a: Extremes, b: Extremes) -> Extremes {
     let highest = [a.highest, b.highest]
         .into_iter()
         .min_by(|a, b| by_score(b, a).then(by_rows(a, b)));
-    Extremes {
+    ScoreRange {
         lowest: lowest.unwrap_or(a.lowest),
         highest: highest.unwrap_or(a.highest),
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::decode::{Damage, Decoder, Info};
 use crate::error::Error;
-use crate::fingerprint::{Fingerprint, Listener};
+use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::peaks::Peaks;
 use crate::resample::Resampler;
 
@@ -20,7 +20,7 @@ const FULL: f32 = 127.0;
 
 /// A recording as a library shows and compares it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outline {
+pub struct AudioSummary {
     /// What the file says of itself.
     pub info: Info,
     /// The length of what was decoded.
@@ -38,15 +38,19 @@ pub struct Outline {
 ///
 /// # Errors
 /// As [`Decoder::open`] and [`Decoder::next_block`]; [`Error::Stopped`] if `go_on` said no.
-pub fn outline(path: &Path, go_on: &dyn Fn() -> bool) -> Result<Outline, Error> {
-    outline_of(Decoder::open(path)?, path, go_on)
+pub fn summarize(path: &Path, go_on: &dyn Fn() -> bool) -> Result<AudioSummary, Error> {
+    summarize_decoder(Decoder::open(path)?, path, go_on)
 }
 
-fn outline_of(mut decoder: Decoder, path: &Path, go_on: &dyn Fn() -> bool) -> Result<Outline, Error> {
+fn summarize_decoder(
+    mut decoder: Decoder,
+    path: &Path,
+    go_on: &dyn Fn() -> bool,
+) -> Result<AudioSummary, Error> {
     let info = decoder.info().clone();
     let mut peaks = Peaks::new(COLUMNS, info.rate);
     let mut resampler = Resampler::new(info.rate, Fingerprint::RATE)?;
-    let mut listener = Listener::new();
+    let mut listener = Fingerprinter::new();
     let mut resampled = Vec::new();
     loop {
         if !go_on() {
@@ -61,7 +65,7 @@ fn outline_of(mut decoder: Decoder, path: &Path, go_on: &dyn Fn() -> bool) -> Re
     }
     resampler.finish(&mut resampled);
     listener.push(&resampled);
-    Ok(Outline {
+    Ok(AudioSummary {
         info,
         seconds: peaks.seconds(),
         peaks: peaks
