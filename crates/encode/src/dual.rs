@@ -86,6 +86,11 @@ impl DualEncoder {
                 .transpose()?,
         })
     }
+
+    /// The device that its parameters are on; `None` for a network without any.
+    pub fn device(&self) -> Option<Device> {
+        self.devices().first().cloned()
+    }
 }
 
 impl Side<AudioTower> {

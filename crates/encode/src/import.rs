@@ -21,7 +21,6 @@ use burn::tensor::Device;
 use hark_audio::MelConfig;
 use sha2::{Digest, Sha256};
 
-use crate::Error;
 use crate::card::{AudioCard, Card, Clip, Origin, TextCard, VERSION};
 use crate::checkpoint::Checkpoint;
 use crate::dual::{DualEncoder, Side, SideConfig};
@@ -34,6 +33,7 @@ use crate::towers::passt::{PasstConfig, Patchout};
 use crate::towers::roberta::RobertaConfig;
 use crate::towers::{AudioConfig, AudioTower, TextConfig, TextTower, Tower};
 use crate::weights::{Blank, Source, Start, Weights};
+use crate::{Compute, Error};
 
 /// What a file cannot tell of itself.
 #[derive(Debug, Clone, Default)]
@@ -126,12 +126,16 @@ const TOWERS_ALONE: Layout = Layout {
 ///
 /// # Errors
 /// If the layout is not known, or tensors are missing, misshapen or unknown, or the tokenizer is missing or does not fit.
-pub fn import(path: &Path, tokenizer: Option<&Path>, options: &Options) -> Result<Imported, Error> {
-    let device = Device::flex();
+pub fn import(
+    path: &Path,
+    tokenizer: Option<&Path>,
+    options: &Options,
+    compute: &Compute,
+) -> Result<Imported, Error> {
     if path.is_dir() {
-        folder(path, tokenizer, options, &device)
+        folder(path, tokenizer, options, compute.device())
     } else {
-        file(path, tokenizer, options, &device)
+        file(path, tokenizer, options, compute)
     }
 }
 
@@ -228,8 +232,9 @@ fn file(
     path: &Path,
     tokenizer: Option<&Path>,
     options: &Options,
-    device: &Device,
+    compute: &Compute,
 ) -> Result<Imported, Error> {
+    let device = compute.device();
     let file = Checkpoint::open(path)?;
     let parts = Parts::of(&file, options)?;
     let unused = parts.unused();
@@ -284,7 +289,7 @@ fn file(
     let card = card(audio, text, path, layout.name, options)?;
     if let (Some(side), Some(card)) = (&network.audio, &card.audio) {
         // That front end and tower fit each other shows here, not when the model is first used.
-        AudioEncoder::new(side.clone(), card.clone(), 1)?;
+        AudioEncoder::new(side.clone(), card.clone(), compute)?;
     }
     Ok(Imported {
         network,

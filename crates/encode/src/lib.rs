@@ -19,6 +19,7 @@
 pub mod cache;
 pub mod card;
 pub mod checkpoint;
+mod compute;
 pub mod dropout;
 pub mod dual;
 mod error;
@@ -36,10 +37,6 @@ pub mod towers;
 pub mod transformer;
 pub mod weights;
 
+pub use compute::Compute;
 pub use error::Error;
 use hark_work::progress::Progress;
-
-/// The device that every network here runs on unless a training says otherwise: the CPU.
-pub fn cpu() -> burn::tensor::Device {
-    burn::tensor::Device::flex()
-}

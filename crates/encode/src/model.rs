@@ -25,7 +25,7 @@ use crate::texts::{self, normalise, numbers};
 use crate::tokenize::Tokenizer;
 use crate::towers::{AudioConfig, AudioTower, MelBatch, TextTower, TokenBatch, Tower};
 use crate::weights::{Blank, Seeded, Source};
-use crate::{Error, Progress, store};
+use crate::{Compute, Error, Progress, store};
 use hark_work::workers;
 
 /// Files of a model folder.
@@ -120,7 +120,7 @@ pub struct TextEncoder {
     side: Side<TextTower>,
     card: TextCard,
     tokenizer: Tokenizer,
-    threads: usize,
+    compute: Compute,
 }
 
 /// What [`TextEncoder::embed`] gives.
@@ -135,13 +135,13 @@ pub struct TextVectors {
 }
 
 impl TextEncoder {
-    /// Loads the text side of a model folder, to run on `threads` threads.
+    /// Loads the text side of a model folder.
     ///
     /// # Errors
     /// [`Error::NoTower`], or if a file is missing, damaged, or does not fit the others.
-    pub fn open(folder: &Path, threads: usize) -> Result<Self, Error> {
+    pub fn open(folder: &Path, compute: &Compute) -> Result<Self, Error> {
         let card = Card::read(&folder.join(CARD))?;
-        let network = load(folder, &card, false, true, &Device::flex())?;
+        let network = load(folder, &card, false, true, compute.device())?;
         let (Some(side), Some(card)) = (network.text, card.text) else {
             return Err(Error::NoTower {
                 path: folder.to_owned(),
@@ -163,7 +163,7 @@ impl TextEncoder {
             side,
             card,
             tokenizer,
-            threads: threads.max(1),
+            compute: compute.clone(),
         })
     }
 
@@ -192,18 +192,24 @@ impl TextEncoder {
             let features = self.side.tower.forward(batch, None)?;
             Ok(self.side.projection.forward(features))
         };
-        texts::embed(&prepared, &self.tokenizer, self.threads, &forward, &mut |batch| {
-            result.cut += batch.cut;
-            done += batch.captions.len();
-            for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(dim)) {
-                let place = &mut result.vectors[nth * dim..][..dim];
-                place.copy_from_slice(vector);
-                if projected {
-                    normalise(place, texts[nth])?;
+        texts::embed(
+            &prepared,
+            &self.tokenizer,
+            self.compute.threads(),
+            &forward,
+            &mut |batch| {
+                result.cut += batch.cut;
+                done += batch.captions.len();
+                for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(dim)) {
+                    let place = &mut result.vectors[nth * dim..][..dim];
+                    place.copy_from_slice(vector);
+                    if projected {
+                        normalise(place, texts[nth])?;
+                    }
                 }
-            }
-            Ok(hark_work::progress::report(progress, done, texts.len())?)
-        })?;
+                Ok(hark_work::progress::report(progress, done, texts.len())?)
+            },
+        )?;
         Ok(result)
     }
 }
@@ -213,7 +219,7 @@ pub struct AudioEncoder {
     side: Side<AudioTower>,
     card: AudioCard,
     mel: MelSpectrogram,
-    threads: usize,
+    compute: Compute,
 }
 
 /// A recording's vector.
@@ -260,20 +266,20 @@ pub enum EmbedEvent {
 }
 
 impl AudioEncoder {
-    /// Loads the audio side of a model folder, to run on `threads` threads.
+    /// Loads the audio side of a model folder.
     ///
     /// # Errors
     /// [`Error::NoTower`], or if a file is missing, damaged, or does not fit the others.
-    pub fn open(folder: &Path, threads: usize) -> Result<Self, Error> {
+    pub fn open(folder: &Path, compute: &Compute) -> Result<Self, Error> {
         let card = Card::read(&folder.join(CARD))?;
-        let network = load(folder, &card, true, false, &Device::flex())?;
+        let network = load(folder, &card, true, false, compute.device())?;
         let (Some(side), Some(card)) = (network.audio, card.audio) else {
             return Err(Error::NoTower {
                 path: folder.to_owned(),
                 what: "audio",
             });
         };
-        Self::new(side, card, threads).map_err(|error| match error {
+        Self::new(side, card, compute).map_err(|error| match error {
             Error::InputShape { expected, got, .. } => Error::Config {
                 path: folder.join(CARD),
                 what: format!(
@@ -284,17 +290,17 @@ impl AudioEncoder {
         })
     }
 
-    /// An audio side that is already in memory.
+    /// An audio side that is already in memory, on the device of `compute`.
     ///
     /// # Errors
     /// [`Error::Mel`] if the front end is impossible, [`Error::InputShape`] if its segments do not fit the tower.
-    pub fn new(side: Side<AudioTower>, card: AudioCard, threads: usize) -> Result<Self, Error> {
+    pub fn new(side: Side<AudioTower>, card: AudioCard, compute: &Compute) -> Result<Self, Error> {
         let mel = MelSpectrogram::new(card.front_end.clone())?;
         let encoder = Self {
             side,
             card,
             mel,
-            threads: threads.max(1),
+            compute: compute.clone(),
         };
         let [mels, frames] = encoder.side.tower.max_input();
         let got = [
@@ -315,21 +321,20 @@ impl AudioEncoder {
     ///
     /// # Errors
     /// As [`AudioEncoder::new`].
-    pub fn untrained(network: AudioConfig, seed: u64, threads: usize) -> Result<Self, Error> {
+    pub fn untrained(network: AudioConfig, seed: u64, compute: &Compute) -> Result<Self, Error> {
         let side = SideConfig {
             network,
             projection: Vec::new(),
         };
-        let device = Device::flex();
         let weights = Seeded(seed);
-        let source = Source::new(&weights, "", &device);
+        let source = Source::new(&weights, "", compute.device());
         let card = AudioCard {
             front_end: MelConfig::default(),
             segment_seconds: 10.0,
             clip: Clip::True,
             side,
         };
-        Self::new(Side::build(&card.side, &source, &source)?, card, threads)
+        Self::new(Side::build(&card.side, &source, &source)?, card, compute)
     }
 
     /// Reads clips in another way than the card says.
@@ -409,7 +414,7 @@ impl AudioEncoder {
     ) -> Result<(), Error> {
         crate::recordings::embed(
             segments,
-            self.threads,
+            self.compute.threads(),
             &|samples| self.segment_features(samples),
             &|mean| self.project(mean),
             deliver,
@@ -459,7 +464,7 @@ impl AudioEncoder {
         let mut all = vec![Vec::new(); batches.len()];
         workers::as_done(
             batches.len(),
-            self.threads,
+            self.compute.threads(),
             &|| {
                 let nth = next.fetch_add(1, Ordering::Relaxed);
                 batches.get(nth).map(|batch| (nth, batch))
@@ -479,7 +484,7 @@ impl AudioEncoder {
             return mean.iter().all(|x| x.is_finite()).then_some(mean);
         }
         let width = mean.len();
-        let mean = Tensor::from_data(TensorData::new(mean, [1, width]), &Device::flex());
+        let mean = Tensor::from_data(TensorData::new(mean, [1, width]), self.compute.device());
         let mut vector = numbers(self.side.projection.forward(mean));
         normalise(&mut vector, "").is_ok().then_some(vector)
     }

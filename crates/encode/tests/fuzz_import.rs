@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hark_encode::Compute;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::import::{Options, import};
 
@@ -52,7 +53,7 @@ fn changed_checkpoints_are_errors_or_models() {
     let files = ["passt.pt", "authors.pt", "winner.ckpt"].map(|name| as_safetensors(&golden(name), &path));
     for file in &files {
         fs_err::write(&path, file).unwrap();
-        import(&path, Some(&tokenizer), &options).unwrap();
+        import(&path, Some(&tokenizer), &options, &Compute::cpu(1)).unwrap();
     }
     bolero::check!()
         .with_test_time(TIME)
@@ -73,6 +74,6 @@ fn changed_checkpoints_are_errors_or_models() {
                 bytes.truncate(*cut as usize % (bytes.len() + 1));
             }
             fs_err::write(&path, &bytes).unwrap();
-            let _ = import(&path, Some(&tokenizer), &options);
+            let _ = import(&path, Some(&tokenizer), &options, &Compute::cpu(1));
         });
 }

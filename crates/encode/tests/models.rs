@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use hark_encode::Compute;
 use hark_encode::card::{AudioCard, Card, Clip};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{DualEncoder, SideConfig};
@@ -40,6 +41,7 @@ fn imported(file: &str) -> Imported {
         &golden("towers").join(file),
         Some(&golden("towers/tokenizer-json")),
         &tiny(),
+        &Compute::cpu(1),
     )
     .unwrap()
 }
@@ -70,7 +72,7 @@ fn captions(of: &str) -> Vec<String> {
 
 fn embed_texts(folder: &Path, texts: &[String]) -> Vec<f32> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let encoder = TextEncoder::open(folder, 2).unwrap();
+    let encoder = TextEncoder::open(folder, &Compute::cpu(2)).unwrap();
     encoder
         .embed(&texts, &hark_work::progress::no_progress)
         .unwrap()
@@ -149,11 +151,14 @@ fn a_saved_model_embeds_texts_as_the_reference() {
 #[test]
 fn roberta_folders_give_the_references_features() {
     for folder in ["towers/hf-roberta", "towers/hf-roberta-lm"] {
-        let imported = import(&golden(folder), None, &tiny()).unwrap();
+        let imported = import(&golden(folder), None, &tiny(), &Compute::cpu(1)).unwrap();
         let saved = saved(&imported);
         let ours = embed_texts(saved.path(), &captions("authors"));
         assert_near(&ours, &expected("expected.safetensors", "text_features"), folder);
-        let error = AudioEncoder::open(saved.path(), 1).err().unwrap().to_string();
+        let error = AudioEncoder::open(saved.path(), &Compute::cpu(1))
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.contains("no audio tower"), "{error}");
     }
 }
@@ -163,9 +168,11 @@ fn a_passt_state_dict_is_an_audio_tower_alone() {
     let imported = imported("passt.pt");
     assert!(imported.card.text.is_none() && imported.tokenizer.is_none());
     let folder = saved(&imported);
-    let encoder = AudioEncoder::open(folder.path(), 1).unwrap();
+    let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(1)).unwrap();
     assert_eq!(encoder.dim(), 16);
-    let error = TextEncoder::open(folder.path(), 1).unwrap_err().to_string();
+    let error = TextEncoder::open(folder.path(), &Compute::cpu(1))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no text tower"), "{error}");
 }
 
@@ -185,7 +192,7 @@ fn a_recordings_vector_depends_on_the_recording_alone() {
     fs_err::write(place.path().join("text.wav"), "no sound at all").unwrap();
     paths.push(place.path().join("text.wav"));
     let encoder = |threads| {
-        AudioEncoder::open(folder.path(), threads)
+        AudioEncoder::open(folder.path(), &Compute::cpu(threads))
             .unwrap()
             .with_clip(Some(Clip::True))
     };
@@ -214,7 +221,7 @@ fn embedding_stops_in_the_midst_of_a_recording() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("long.wav");
     write_wav(&path, 32_000 * 60, 1);
-    let encoder = AudioEncoder::open(folder.path(), 2)
+    let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(2))
         .unwrap()
         .with_clip(Some(Clip::True));
     let mut segments = 0;
@@ -240,7 +247,7 @@ fn padded_clips_count_silence_and_are_cropped() {
     write_wav(&long, 96_000, 3);
     write_wav(&short, 32_000, 3);
     let embed = |clip, path: &PathBuf| {
-        let encoder = AudioEncoder::open(folder.path(), 2)
+        let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(2))
             .unwrap()
             .with_clip(Some(clip));
         embed_files(&encoder, std::slice::from_ref(path))
@@ -259,7 +266,7 @@ fn padded_clips_count_silence_and_are_cropped() {
 #[test]
 fn windows_are_recordings_of_their_own() {
     let folder = saved(&imported("authors.pt"));
-    let encoder = AudioEncoder::open(folder.path(), 2)
+    let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(2))
         .unwrap()
         .with_clip(Some(Clip::True));
     let size = encoder.segment_samples();
@@ -312,7 +319,7 @@ fn a_clips_features_are_the_mean_of_its_segments() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("sound.wav");
     write_wav(&path, 48_000, 3);
-    let encoder = AudioEncoder::open(folder.path(), 2)
+    let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(2))
         .unwrap()
         .with_clip(Some(Clip::Padded { seconds: 4.0 }));
     let clip = embed_files(&encoder, std::slice::from_ref(&path))
@@ -333,7 +340,7 @@ fn a_clips_features_are_the_mean_of_its_segments() {
 fn a_short_tail_does_not_count_beside_others() {
     let folder = saved(&imported("passt.pt"));
     let place = tempfile::tempdir().unwrap();
-    let encoder = AudioEncoder::open(folder.path(), 1)
+    let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(1))
         .unwrap()
         .with_clip(Some(Clip::True));
     // A segment is a second here: a twentieth is 1,600 samples.
@@ -371,7 +378,7 @@ fn a_sentence_encoder_is_a_text_tower() {
         embedding: Vec<f32>,
     }
     for name in ["mpnet-tiny", "bert-tiny", "bert-tiny-cls"] {
-        let alone = import(&golden(name), None, &Options::default()).unwrap();
+        let alone = import(&golden(name), None, &Options::default(), &Compute::cpu(1)).unwrap();
         let folder = saved(&alone);
         let file = fs_err::read(golden(name).join("expected.json")).unwrap();
         let cases = serde_json::from_slice::<Expected>(&file).unwrap().cases;
@@ -396,8 +403,13 @@ fn a_sentence_encoder_is_a_text_tower() {
             }),
             projection: vec![8],
         };
-        let network =
-            DualEncoder::build(Some(&audio), Some(&text.side), &Seeded(1), &hark_encode::cpu()).unwrap();
+        let network = DualEncoder::build(
+            Some(&audio),
+            Some(&text.side),
+            &Seeded(1),
+            Compute::cpu(1).device(),
+        )
+        .unwrap();
         card.audio = Some(AudioCard {
             side: audio,
             front_end: hark_audio::MelConfig::default(),
@@ -408,7 +420,10 @@ fn a_sentence_encoder_is_a_text_tower() {
         model::save(both.path(), &card, &network, alone.tokenizer.as_deref()).unwrap();
         let vectors = embed_texts(both.path(), &texts[..2]);
         assert_eq!(vectors.len(), 16);
-        assert_eq!(AudioEncoder::open(both.path(), 1).unwrap().dim(), 8);
+        assert_eq!(
+            AudioEncoder::open(both.path(), &Compute::cpu(1)).unwrap().dim(),
+            8
+        );
     }
 }
 
@@ -490,7 +505,7 @@ fn edited(edit: impl FnOnce(&mut BTreeMap<String, (Vec<usize>, Vec<f32>)>)) -> (
 fn missing_misshapen_and_unknown_tensors_are_all_listed() {
     let tokenizer = golden("towers/tokenizer-json");
     let (_place, whole) = edited(|_| {});
-    import(&whole, Some(&tokenizer), &tiny()).unwrap();
+    import(&whole, Some(&tokenizer), &tiny(), &Compute::cpu(1)).unwrap();
     let (_place, path) = edited(|tensors| {
         for missing in [
             "audio_proj.0.bias",
@@ -508,7 +523,9 @@ fn missing_misshapen_and_unknown_tensors_are_all_listed() {
             tensors.insert(unknown.to_owned(), (vec![1], vec![0.0]));
         }
     });
-    let error = import(&path, Some(&tokenizer), &tiny()).unwrap_err().to_string();
+    let error = import(&path, Some(&tokenizer), &tiny(), &Compute::cpu(1))
+        .unwrap_err()
+        .to_string();
     for said in [
         "2 tensors missing",
         "`audio_proj.0.bias`",
@@ -529,7 +546,9 @@ fn what_a_file_cannot_tell_is_asked_for() {
     let path = golden("towers/authors.pt");
     let tokenizer = golden("towers/tokenizer-json");
     let without = |options: Options, tokenizer: Option<&Path>, said: &str| {
-        let error = import(&path, tokenizer, &options).unwrap_err().to_string();
+        let error = import(&path, tokenizer, &options, &Compute::cpu(1))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(said), "{error}");
     };
     without(Options::default(), Some(&tokenizer), "--audio-heads");
@@ -575,7 +594,9 @@ fn what_a_file_cannot_tell_is_asked_for() {
         "of another shape",
     );
     let (_place, path) = edited(|tensors| tensors.retain(|name, _| name.starts_with("audio_proj")));
-    let error = import(&path, None, &tiny()).unwrap_err().to_string();
+    let error = import(&path, None, &tiny(), &Compute::cpu(1))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("without a tower that is known"), "{error}");
 }
 
@@ -585,9 +606,14 @@ fn bert_is_not_taken_for_roberta() {
         let name = "text_encoder.embeddings.token_type_embeddings.weight".to_owned();
         tensors.insert(name, (vec![2, 16], vec![0.0; 32])).unwrap();
     });
-    let error = import(&path, Some(&golden("towers/tokenizer-json")), &tiny())
-        .unwrap_err()
-        .to_string();
+    let error = import(
+        &path,
+        Some(&golden("towers/tokenizer-json")),
+        &tiny(),
+        &Compute::cpu(1),
+    )
+    .unwrap_err()
+    .to_string();
     assert!(error.contains("2 token types"), "{error}");
 }
 
@@ -600,7 +626,9 @@ fn a_damaged_model_folder_is_refused() {
             fs_err::copy(whole.path().join(file), copy.path().join(file)).unwrap();
         }
         edit(copy.path());
-        let error = TextEncoder::open(copy.path(), 1).unwrap_err().to_string();
+        let error = TextEncoder::open(copy.path(), &Compute::cpu(1))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(said), "{said:?} is not in: {error}");
     };
     let card = |from: &'static str, to: &'static str| {

@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use hark_encode::Compute;
 use hark_encode::Error;
 use hark_encode::sentence::{CachedSentenceEncoder, SentenceEncoder, SentenceFolder, SentenceModel};
 use serde::Deserialize;
@@ -38,7 +39,11 @@ fn expected(name: &str) -> Vec<Case> {
 }
 
 fn load(name: &str, threads: usize) -> SentenceEncoder {
-    SentenceEncoder::load(&SentenceFolder::open(&golden(name)).unwrap(), threads).unwrap()
+    SentenceEncoder::load(
+        &SentenceFolder::open(&golden(name)).unwrap(),
+        &Compute::cpu(threads),
+    )
+    .unwrap()
 }
 
 fn embed(encoder: &SentenceEncoder, texts: &[&str]) -> Vec<f32> {
@@ -150,7 +155,7 @@ fn breaking_off_is_an_error_and_keeps_what_was_done() {
         CachedSentenceEncoder::open(
             SentenceModel::open(&golden("bert-tiny")).unwrap(),
             Some(cache.path()),
-            2,
+            &Compute::cpu(2),
         )
         .unwrap()
     };
@@ -180,7 +185,7 @@ fn a_second_run_computes_nothing() {
         CachedSentenceEncoder::open(
             SentenceModel::open(&golden("mpnet-tiny")).unwrap(),
             Some(cache.path()),
-            1,
+            &Compute::cpu(1),
         )
         .unwrap()
     };
@@ -211,7 +216,8 @@ fn copy(name: &str) -> tempfile::TempDir {
 }
 
 fn refused(folder: &Path) -> String {
-    let result = SentenceFolder::open(folder).and_then(|folder| SentenceEncoder::load(&folder, 1));
+    let result =
+        SentenceFolder::open(folder).and_then(|folder| SentenceEncoder::load(&folder, &Compute::cpu(1)));
     result.expect_err("the folder must be refused").to_string()
 }
 
@@ -346,7 +352,8 @@ fn a_special_token_without_a_vector_is_refused() {
     let mut json: serde_json::Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
     json["post_processor"]["special_tokens"]["[CLS]"]["ids"] = serde_json::json!([5259]);
     fs_err::write(&path, json.to_string()).unwrap();
-    let encoder = SentenceEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), 1).unwrap();
+    let encoder =
+        SentenceEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), &Compute::cpu(1)).unwrap();
     let error = encoder
         .embed(&["rain"], &hark_work::progress::no_progress)
         .unwrap_err()
@@ -381,7 +388,8 @@ fn weights_that_are_not_numbers_are_noticed() {
         number.copy_from_slice(&f32::NAN.to_le_bytes());
     }
     fs_err::write(&path, &bytes).unwrap();
-    let encoder = SentenceEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), 1).unwrap();
+    let encoder =
+        SentenceEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), &Compute::cpu(1)).unwrap();
     let error = encoder
         .embed(&["rain"], &hark_work::progress::no_progress)
         .unwrap_err()

@@ -205,6 +205,7 @@ impl Clips {
 pub(crate) mod tests {
     use super::*;
     use hark_audio::MelConfig;
+    use hark_encode::Compute;
     use hark_encode::dual::{DualEncoder, SideConfig};
     use hark_encode::model::{AudioEncoder, EmbedEvent};
     use hark_encode::towers::AudioConfig;
@@ -267,8 +268,9 @@ pub(crate) mod tests {
 
     fn encoder(clip: Clip) -> AudioEncoder {
         let card = card(clip);
-        let network = DualEncoder::build(Some(&card.side), None, &Seeded(1), &hark_encode::cpu()).unwrap();
-        AudioEncoder::new(network.audio.unwrap(), card, 1).unwrap()
+        let network =
+            DualEncoder::build(Some(&card.side), None, &Seeded(1), Compute::cpu(1).device()).unwrap();
+        AudioEncoder::new(network.audio.unwrap(), card, &Compute::cpu(1)).unwrap()
     }
 
     /// Log-mels of segments, as the encoder computes them.

@@ -312,7 +312,13 @@ train-tokenizer = "words"
 
     /// The network that a recipe starts with where it names no models.
     pub(crate) fn tiny(recipe: &Recipe) -> DualEncoder {
-        start(recipe, &tiny_card(recipe), &nowhere, &hark_encode::cpu()).unwrap()
+        start(
+            recipe,
+            &tiny_card(recipe),
+            &nowhere,
+            hark_encode::Compute::cpu(1).device(),
+        )
+        .unwrap()
     }
 
     /// Names and numbers of all parameters.
@@ -333,7 +339,12 @@ train-tokenizer = "words"
 
     fn begin(recipe: &Recipe, folder: &Path) -> Result<Vec<(String, Vec<f32>)>, String> {
         let find = |_: &str| Ok(folder.to_owned());
-        let network = start(recipe, &tiny_card(recipe), &find, &hark_encode::cpu());
+        let network = start(
+            recipe,
+            &tiny_card(recipe),
+            &find,
+            hark_encode::Compute::cpu(1).device(),
+        );
         network.map(|network| all(&network)).map_err(|e| e.to_string())
     }
 

@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn two() -> Two {
-        let device = hark_encode::cpu();
+        let device = hark_encode::Compute::cpu(1).device().clone();
         let table = TensorData::new(random(2, 6), [2, 3]);
         Two {
             long: Param::from_tensor(Tensor::from_data(

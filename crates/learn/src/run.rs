@@ -619,7 +619,7 @@ mod tests {
         let file = Checkpoint::open(&best.join(model::WEIGHTS)).unwrap();
         let network = store::load(tiny(&recipe(&[])), file, &[]).unwrap();
         assert_eq!(bits(&network), bits(&trained().0));
-        assert!(model::AudioEncoder::open(&best, 1).is_ok());
+        assert!(model::AudioEncoder::open(&best, &hark_encode::Compute::cpu(1)).is_ok());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use hark_corpus::Dataset;
 use hark_encode::card::{Card, TextCard};
 use hark_encode::checkpoint::Checkpoint;
@@ -61,9 +61,9 @@ impl Features {
     }
 
     /// As a tensor `[items, width]` outside of any training.
-    fn tensor(self) -> Tensor<2> {
+    fn tensor(self, device: &Device) -> Tensor<2> {
         let shape = [self.values.len() / self.width.max(1), self.width];
-        Tensor::from_data(TensorData::new(self.values, shape), &hark_encode::cpu())
+        Tensor::from_data(TensorData::new(self.values, shape), device)
     }
 }
 
@@ -139,16 +139,18 @@ impl Split {
         workers: usize,
         progress: Progress<'_>,
     ) -> Result<Embedded, Error> {
-        let (Some(audio), Some(text)) = (&network.audio, &network.text) else {
+        let (Some(audio), Some(text), Some(device)) = (&network.audio, &network.text, network.device())
+        else {
             return Err(Error::NoSide);
         };
+        let device = device.without_autodiff();
         let mut embedded = Embedded {
             clips: Vec::new(),
             captions: Vec::new(),
             dim: 1,
         };
         if let Some(features) = &self.audio {
-            embedded.clips = numbers(audio.project(features.clone().tensor()))?;
+            embedded.clips = numbers(audio.project(features.clone().tensor(&device)))?;
         } else {
             self.each_clips(clips, workers, &mut |mels, done| {
                 let vectors = audio.forward(&mels.0, &mels.1, None)?;
@@ -163,7 +165,7 @@ impl Split {
         let pairs: Vec<usize> = (0..self.data.pairs.len()).collect();
         for pairs in pairs.chunks(AT_A_TIME) {
             let vectors = match &self.text {
-                Some(features) => text.project(features.rows(pairs.iter().copied()).tensor()),
+                Some(features) => text.project(features.rows(pairs.iter().copied()).tensor(&device)),
                 None => text.forward(&self.token_batch(pairs)?, None)?,
             };
             embedded.dim = vectors.dims()[1];

@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Tensor, TensorData};
+use hark_encode::Compute;
 use hark_encode::dropout::Training;
 use hark_encode::dual::{DualEncoder, SideConfig};
 use hark_encode::store;
@@ -51,13 +52,14 @@ pub fn gradients(
     targets: &[f32],
     training: Option<&Training>,
 ) -> Result<(f32, Gradients), Error> {
-    let device = hark_encode::cpu().autodiff();
+    let (Some(audio_side), Some(text_side), Some(device)) = (&network.audio, &network.text, network.device())
+    else {
+        return Err(Error::NoSide);
+    };
+    let device = device.autodiff();
     let rows = |features: &Features| {
         let shape = [features.values.len() / features.width.max(1), features.width];
         Tensor::<2>::from_data(TensorData::new(features.values.clone(), shape), &device)
-    };
-    let (Some(audio_side), Some(text_side)) = (&network.audio, &network.text) else {
-        return Err(Error::NoSide);
     };
     let audio = match audio {
         AudioInput::LogMels { mels, segments } => audio_side.forward(mels, segments, training)?,
@@ -87,7 +89,7 @@ pub fn untrained(
     audio: &SideConfig<AudioConfig>,
     text: &SideConfig<TextConfig>,
     seed: u64,
+    compute: &Compute,
 ) -> Result<DualEncoder, Error> {
-    let device = hark_encode::cpu();
-    Ok(DualEncoder::build(Some(audio), Some(text), &Seeded(seed), &device)?.train())
+    Ok(DualEncoder::build(Some(audio), Some(text), &Seeded(seed), compute.device())?.train())
 }

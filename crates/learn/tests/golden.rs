@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+use hark_encode::Compute;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{DualEncoder, Side};
 use hark_encode::import::{Imported, Options, import};
@@ -151,7 +152,7 @@ impl Batch {
     }
 
     fn find(&self, objective: &Objective) -> Found {
-        let device = hark_encode::cpu().autodiff();
+        let device = Compute::cpu(1).device().clone().autodiff();
         let leaf = |rows: &[Vec<f32>]| {
             let shape = [rows.len(), rows[0].len()];
             Tensor::<2>::from_data(TensorData::new(rows.concat(), shape), &device).require_grad()
@@ -354,7 +355,13 @@ fn towers() -> Imported {
         ..Options::default()
     };
     let tokenizer = folder.join("tokenizer-json");
-    import(&folder.join("authors.pt"), Some(&tokenizer), &options).unwrap()
+    import(
+        &folder.join("authors.pt"),
+        Some(&tokenizer),
+        &options,
+        &Compute::cpu(1),
+    )
+    .unwrap()
 }
 
 /// The weights that a case ends with. What the file leaves out, the biases of keys, is no number.
@@ -404,7 +411,7 @@ struct Trained {
 }
 
 fn train(file: &Trainings, case: &TrainingCase, network: DualEncoder) -> Trained {
-    let device = hark_encode::cpu().autodiff();
+    let device = Compute::cpu(1).device().clone().autodiff();
     let tensors = Checkpoint::open(&golden("training/training.safetensors")).unwrap();
     let mels = tensors.take("mels", &[12, 128, 112]).unwrap();
     let teacher = tensors.take("teacher", &[20, 8]).unwrap();
@@ -502,7 +509,7 @@ fn check_training(name: &str) {
         assert!(worst <= allowed, "{what} off by {worst:e} of themselves");
     }
 
-    let theirs = store::parameters(&final_network(&imported, name, &hark_encode::cpu()));
+    let theirs = store::parameters(&final_network(&imported, name, Compute::cpu(1).device()));
     let ours = store::parameters(&trained.network);
     assert_eq!(ours.len(), theirs.len());
     let errors = &case.float32_errors;

@@ -39,6 +39,7 @@ fn run(
         resume: folder.join("recipe.toml").exists(),
         cache: None,
         workers: 2,
+        compute: &hark_encode::Compute::cpu(1),
         find: &|_| Err(Error::NoSide),
         embed: &mut embed,
         written_by: "a test",

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{SentenceEncoder, SentenceFolder, StaticEncoder};
 use crate::cache::EmbeddingCache;
-use crate::{Error, Progress};
+use crate::{Compute, Error, Progress};
 
 /// Vectors are written to the cache this many at a time: what a kill can cost.
 const FLUSH: usize = 128;
@@ -67,7 +67,7 @@ impl SentenceModel {
 #[derive(Debug)]
 pub struct CachedSentenceEncoder {
     model: SentenceModel,
-    threads: usize,
+    compute: Compute,
     cache: Option<EmbeddingCache>,
     /// Why there is no cache although there should be one, until it has been told.
     unusable: Option<Error>,
@@ -95,7 +95,7 @@ impl CachedSentenceEncoder {
     /// # Errors
     /// If the model cannot be read, or the cache file is of another version. A cache that cannot be opened at all is no
     /// error, see [`Embedded::not_cached`].
-    pub fn open(model: SentenceModel, cache: Option<&Path>, threads: usize) -> Result<Self, Error> {
+    pub fn open(model: SentenceModel, cache: Option<&Path>, compute: &Compute) -> Result<Self, Error> {
         let mut unusable = None;
         let cache = match (cache, &model) {
             (Some(directory), SentenceModel::Transformer(folder)) => {
@@ -113,7 +113,7 @@ impl CachedSentenceEncoder {
         };
         Ok(Self {
             model,
-            threads,
+            compute: compute.clone(),
             cache,
             unusable,
             encoder: None,
@@ -133,7 +133,9 @@ impl CachedSentenceEncoder {
     pub fn embed(&mut self, captions: &[&str], progress: Progress<'_>) -> Result<Embedded, Error> {
         let folder = match &self.model {
             SentenceModel::Transformer(folder) => folder,
-            SentenceModel::Static(encoder) => return embed_static(encoder, captions, self.threads, progress),
+            SentenceModel::Static(encoder) => {
+                return embed_static(encoder, captions, self.compute.threads(), progress);
+            }
         };
         let dim = folder.dim();
         let mut vectors = vec![0.0; captions.len() * dim];
@@ -173,7 +175,7 @@ impl CachedSentenceEncoder {
 
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
-            none => none.insert(SentenceEncoder::load(folder, self.threads)?),
+            none => none.insert(SentenceEncoder::load(folder, &self.compute)?),
         };
         let mut store = Store {
             cache: self.cache.as_mut(),

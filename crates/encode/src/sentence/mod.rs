@@ -11,8 +11,6 @@ mod fixed;
 mod folder;
 pub mod lexicon;
 
-use burn::tensor::Device;
-
 pub use captions::{CachedSentenceEncoder, Embedded, SentenceModel};
 pub use fixed::{Card, CardCaptions, Parts, StaticEncoder};
 pub use folder::SentenceFolder;
@@ -22,7 +20,7 @@ use crate::tokenize::Tokenizer;
 use crate::towers::bert::Bert;
 pub use crate::towers::bert::{Family, Pooling};
 use crate::towers::{TokenBatch, Tower};
-use crate::{Error, Progress, hugging_face, texts};
+use crate::{Compute, Error, Progress, hugging_face, texts};
 
 /// A loaded sentence encoder.
 #[derive(Debug)]
@@ -31,26 +29,27 @@ pub struct SentenceEncoder {
     tokenizer: Tokenizer,
     lower_case: bool,
     dim: usize,
-    threads: usize,
+    compute: Compute,
 }
 
 impl SentenceEncoder {
-    /// Loads weights and tokenizer of a folder, to run on `threads` threads of the CPU.
+    /// Loads weights and tokenizer of a folder.
     ///
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
-    pub fn load(folder: &SentenceFolder, threads: usize) -> Result<Self, Error> {
-        let device = Device::flex();
+    pub fn load(folder: &SentenceFolder, compute: &Compute) -> Result<Self, Error> {
         let tokenizer = folder.tokenizer()?;
         let weights = folder.weights_path();
-        let model = hugging_face::load(&weights, &device, |source| Bert::build(folder.config(), source))?;
+        let model = hugging_face::load(&weights, compute.device(), |source| {
+            Bert::build(folder.config(), source)
+        })?;
         let (lower_case, dim) = (folder.lower_case(), folder.dim());
         Ok(Self {
             model,
             tokenizer,
             lower_case,
             dim,
-            threads: threads.max(1),
+            compute: compute.clone(),
         })
     }
 
@@ -101,7 +100,7 @@ impl SentenceEncoder {
         texts::embed(
             &texts,
             &self.tokenizer,
-            self.threads,
+            self.compute.threads(),
             &forward,
             &mut |mut batch| {
                 for (&caption, vector) in batch

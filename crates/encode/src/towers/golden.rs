@@ -32,6 +32,7 @@ fn imported(file: &str) -> Imported {
         &folder().join(file),
         Some(&folder().join("tokenizer-json")),
         &options,
+        &crate::Compute::cpu(1),
     )
     .unwrap()
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use hark_audio::{MelConfig, MelSpectrogram};
+use hark_encode::Compute;
 use hark_encode::dropout::Training;
 use hark_encode::dual::SideConfig;
 use hark_encode::model::AudioEncoder;
@@ -156,12 +157,12 @@ pub fn run(command: Command) -> Result<()> {
             texts.truncate(count.unwrap_or(texts.len()));
             let (start, vectors) = match &model {
                 SentenceModel::Transformer(folder) => {
-                    let encoder = SentenceEncoder::load(folder, threads.count().get())?;
+                    let encoder = SentenceEncoder::load(folder, &threads.compute())?;
                     let start = Instant::now();
                     (start, encoder.embed(&texts, &hark_work::progress::no_progress)?)
                 }
                 SentenceModel::Static(_) => {
-                    let mut encoder = CachedSentenceEncoder::open(model, None, threads.count().get())?;
+                    let mut encoder = CachedSentenceEncoder::open(model, None, &threads.compute())?;
                     let start = Instant::now();
                     (
                         start,
@@ -269,7 +270,7 @@ fn scoring(clips: &Path, captions: &Path, repeat: u32, threads: NonZeroUsize) ->
 
 fn passt(clips: u32, batch: u32, threads: usize) -> Result<()> {
     let config = AudioConfig::Passt(PasstConfig::small());
-    let encoder = AudioEncoder::untrained(config, 1, threads)?;
+    let encoder = AudioEncoder::untrained(config, 1, &Compute::cpu(threads))?;
     let mut random = Random::new(1);
     let batches = (0..clips.div_ceil(batch)).map(|nth| {
         let clips = batch.min(clips - nth * batch) as usize;
@@ -298,7 +299,7 @@ fn step(batch: usize, steps: u32, threads: usize) -> Result<()> {
         network: TextConfig::Roberta(RobertaConfig::large()),
         projection: vec![1024, 1024],
     };
-    let mut network = learn_step::untrained(&audio, &text, 1)?;
+    let mut network = learn_step::untrained(&audio, &text, 1, &Compute::cpu(threads))?;
     let objective = ObjectiveRecipe::default();
     let objective = objective.objective(objective.relevance_function()?, 0.0);
     let mut optimizer = AdamW::new(AdamWConfig::default());

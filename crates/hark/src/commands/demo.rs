@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use hark_catalogue::{Query, SqliteStore, Store, search};
+use hark_encode::Compute;
 use hark_encode::model::TextEncoder;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
@@ -306,7 +307,7 @@ fn library(args: &Args, home: &Home, method: &Method, threads: usize) -> Result<
     let folder = args.folder.join("library");
     let best = method.run.join(run::BEST);
     let model = LibraryModel::find(home, &best.display().to_string())?;
-    let encoder = model.audio(threads)?;
+    let encoder = model.audio(&Compute::cpu(threads))?;
     let settings = model.settings(&encoder, encoder.segment_seconds());
     // One of an earlier training is of no use.
     if SqliteStore::open(&folder).is_ok_and(|store| *store.settings() != settings) {
@@ -335,7 +336,7 @@ fn library(args: &Args, home: &Home, method: &Method, threads: usize) -> Result<
 /// Three captions of the test split as queries, embedded by the model as it lies on disk, and put to the library.
 fn answers(method: &Method, truth: &Truth, library: &dyn Store, threads: usize) -> Result<Vec<Answer>> {
     let data = &method.judged.data;
-    let encoder = TextEncoder::open(&method.run.join(run::BEST), threads)?;
+    let encoder = TextEncoder::open(&method.run.join(run::BEST), &Compute::cpu(threads))?;
     let queries: Vec<usize> = [1, 3, 5].iter().map(|part| data.pairs.len() * part / 6).collect();
     let texts: Vec<&str> = queries
         .iter()

@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("no captions");
     }
     let model = LibraryModel::find(&Home::find()?, &args.model)?;
-    let ears = ModelEmbedder::new(model, args.threads.count().get());
+    let ears = ModelEmbedder::new(model, args.threads.compute());
     // A model that cannot hear is found out before thousands of captions are read.
     ears.listener()?;
     let bar = progress::items("reading captions");

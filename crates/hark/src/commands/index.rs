@@ -157,7 +157,7 @@ fn index(args: &Args, home: &Home) -> Result<()> {
     let loaded = OnceCell::new();
     let listener = || -> Result<&AudioEncoder> {
         if loaded.get().is_none() {
-            let _ = loaded.set(model.audio(threads)?);
+            let _ = loaded.set(model.audio(&args.threads.compute())?);
         }
         loaded.get().context("no audio encoder")
     };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use hark_corpus::{CaptionSet, Format};
+use hark_encode::Compute;
 use hark_encode::card::Clip;
 use hark_encode::sentence::{CachedSentenceEncoder, Embedded, SentenceModel};
 use hark_nearest::Vectors;
@@ -161,6 +162,11 @@ impl ThreadArgs {
             .or_else(|| std::thread::available_parallelism().ok())
             .unwrap_or(NonZeroUsize::MIN)
     }
+
+    /// The CPU, with that many threads.
+    pub fn compute(&self) -> Compute {
+        Compute::cpu(self.count().get())
+    }
 }
 
 /// Caption vectors, `[captions, dim]`, each of length 1.
@@ -198,7 +204,7 @@ impl ModelArgs {
         Ok(CachedSentenceEncoder::open(
             model,
             cache.as_deref(),
-            self.threads.count().get(),
+            &self.threads.compute(),
         )?)
     }
 

@@ -194,7 +194,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn wanted(args: &Args, home: &Home, store: &dyn Store, words: &str, query: &mut Query) -> Result<Vec<f32>> {
     let ears = || -> Result<ModelEmbedder> {
         let model = LibraryModel::of(home, store.settings(), args.model.as_deref())?;
-        Ok(ModelEmbedder::new(model, args.threads.count().get()))
+        Ok(ModelEmbedder::new(model, args.threads.compute()))
     };
     let mut texts: Vec<&str> = args.without.iter().map(String::as_str).collect();
     let mut loaded = None;

@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
     let store = args.library.open(&home, 1)?;
     let model = LibraryModel::of(&home, store.settings(), args.model.as_deref())?;
     let threads = args.threads.count().get();
-    let ears = ModelEmbedder::new(model, 1);
+    let ears = ModelEmbedder::new(model, hark_encode::Compute::cpu(1));
     eprintln!("loading the model");
     ears.read(&["silence"]).context("the model cannot read")?;
     let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
+use hark_encode::Compute;
 use hark_encode::sentence::CachedSentenceEncoder;
 use hark_learn::recipe::Recipe;
 use hark_learn::trainer::{self, OnEvent, TrainEvent, TrainOptions, TrainResult};
@@ -139,7 +140,7 @@ impl Training<'_> {
         };
         let encoder_name = self.recipe.objective.sentence_encoder.clone();
         let mut encoder: Option<CachedSentenceEncoder> = None;
-        let threads = self.threads;
+        let compute = Compute::cpu(self.threads);
         let mut embed = |captions: &[&str]| {
             if encoder.is_none() {
                 let model = models::open(home, &encoder_name).map_err(|error| Error::Model {
@@ -148,7 +149,7 @@ impl Training<'_> {
                 encoder = Some(CachedSentenceEncoder::open(
                     model,
                     Some(&home.embeddings()),
-                    threads,
+                    &compute,
                 )?);
             }
             let what = "captions";
@@ -170,6 +171,7 @@ impl Training<'_> {
             resume: self.resume,
             cache: Some(&self.cache),
             workers: self.workers,
+            compute: &compute,
             find: &find,
             embed: &mut embed,
             written_by: concat!("hark ", env!("CARGO_PKG_VERSION")),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
+use hark_encode::Compute;
 use hark_encode::model::{AudioEncoder, EmbedEvent, TextEncoder};
 use hark_serve::{EmbedError, Embedder};
 
@@ -14,17 +15,17 @@ use crate::progress;
 /// A library's model. Each side is loaded when it is first needed.
 pub struct ModelEmbedder {
     model: LibraryModel,
-    threads: usize,
+    compute: Compute,
     text: OnceLock<Result<TextEncoder, String>>,
     audio: OnceLock<Result<AudioEncoder, String>>,
 }
 
 impl ModelEmbedder {
-    /// Ears that compute a question on so many threads.
-    pub fn new(model: LibraryModel, threads: usize) -> Self {
+    /// Ears that compute a question on this device.
+    pub fn new(model: LibraryModel, compute: Compute) -> Self {
         Self {
             model,
-            threads,
+            compute,
             text: OnceLock::new(),
             audio: OnceLock::new(),
         }
@@ -34,7 +35,7 @@ impl ModelEmbedder {
     pub fn reader(&self) -> Result<&TextEncoder> {
         let open = || {
             self.model
-                .text(self.threads)
+                .text(&self.compute)
                 .map_err(|error| format!("{error:#}"))
         };
         loaded(self.text.get_or_init(open))
@@ -44,7 +45,7 @@ impl ModelEmbedder {
     pub fn listener(&self) -> Result<&AudioEncoder> {
         let open = || {
             self.model
-                .audio(self.threads)
+                .audio(&self.compute)
                 .map_err(|error| format!("{error:#}"))
         };
         loaded(self.audio.get_or_init(open))

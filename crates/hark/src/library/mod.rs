@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use hark_catalogue::sqlite::{self, SqliteStore};
 use hark_catalogue::{Error, PostgresStore, Settings, Store};
+use hark_encode::Compute;
 use hark_encode::model::{AudioEncoder, TextEncoder, fingerprint};
 
 pub use ears::ModelEmbedder;
@@ -234,8 +235,8 @@ impl LibraryModel {
     }
 
     /// Its audio side.
-    pub fn audio(&self, threads: usize) -> Result<AudioEncoder> {
-        let encoder = AudioEncoder::open(&self.folder, threads)?;
+    pub fn audio(&self, compute: &Compute) -> Result<AudioEncoder> {
+        let encoder = AudioEncoder::open(&self.folder, compute)?;
         ensure!(
             encoder.is_projected(),
             "{}: an audio tower alone; a library needs a model whose texts and recordings share one space",
@@ -245,7 +246,7 @@ impl LibraryModel {
     }
 
     /// Its text side.
-    pub fn text(&self, threads: usize) -> Result<TextEncoder> {
-        Ok(TextEncoder::open(&self.folder, threads)?)
+    pub fn text(&self, compute: &Compute) -> Result<TextEncoder> {
+        Ok(TextEncoder::open(&self.folder, compute)?)
     }
 }

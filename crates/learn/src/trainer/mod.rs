@@ -19,7 +19,7 @@ use hark_corpus::Dataset;
 use hark_encode::card::Card;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::DualEncoder;
-use hark_encode::{model, store};
+use hark_encode::{Compute, model, store};
 use hark_work::random::{Random, key};
 
 use self::learner::{Learner, make_batch, targets};
@@ -52,6 +52,8 @@ pub struct TrainOptions<'a> {
     pub cache: Option<&'a Path>,
     /// Threads that read recordings ahead of the trainer.
     pub workers: usize,
+    /// The device that the network is trained on.
+    pub compute: &'a Compute,
     /// Finds models by name.
     pub find: FindModel<'a>,
     /// The sentence encoder's unit vectors of captions.

@@ -37,6 +37,7 @@ impl Trainer {
             resume,
             cache,
             workers,
+            compute,
             find,
             embed,
             written_by,
@@ -72,12 +73,11 @@ impl Trainer {
 
         let freeze = recipe.training.freeze.clone();
         let mut optimizer = AdamW::new(recipe.training.optimizer);
-        let device = hark_encode::cpu();
         let (network, state) = if has_checkpoint {
-            let network = network::random(&recipe, &card, &device)?;
+            let network = network::random(&recipe, &card, compute.device())?;
             run.load(network, &mut optimizer, &|name| !is_part(name, &freeze))?
         } else {
-            let network = network::start(&recipe, &card, find, &device)?;
+            let network = network::start(&recipe, &card, find, compute.device())?;
             (network, State::beginning(&data_hash))
         };
         let clips = front_end(&recipe, &card, cache)?;

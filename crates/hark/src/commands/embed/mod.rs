@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
     match &args.model.model {
         Some(name) => match models::open_any(&Home::find()?, name)? {
             Model::Towers(folder) => {
-                let encoder = TextEncoder::open(&folder, args.model.threads.count().get())?;
+                let encoder = TextEncoder::open(&folder, &args.model.threads.compute())?;
                 let bar = progress::items("embedding texts");
                 let embedded = encoder.embed(&captions, &|done, total| progress::show(&bar, done, total));
                 bar.finish_and_clear();

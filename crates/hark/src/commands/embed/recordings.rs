@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<()> {
     let Model::Towers(folder) = models::open_any(&Home::find()?, name)? else {
         bail!("{name} is a sentence encoder: it reads captions, not recordings");
     };
-    let encoder = AudioEncoder::open(&folder, args.model.threads.count().get())?.with_clip(args.clip);
+    let encoder = AudioEncoder::open(&folder, &args.model.threads.compute())?.with_clip(args.clip);
     let made_by = format!("{}, {}", fingerprint(&folder)?, encoder.clip());
     let table = args.output.with_extension("rows.csv");
     let mut done = Done::default();

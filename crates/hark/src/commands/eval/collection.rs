@@ -221,7 +221,7 @@ fn refuse_missing(data: &Dataset) -> Result<()> {
 
 /// Vectors of a split, from the last time if nothing has changed since.
 fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<Embedded> {
-    let threads = args.threads.count().get();
+    let compute = args.threads.compute();
     let key = key(folder, data)?;
     let place = |what: &str| home.evaluations().join(format!("{key}-{what}.npy"));
     let (clip_file, caption_file) = (place("clips"), place("captions"));
@@ -237,13 +237,13 @@ fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<
             });
         }
     }
-    let text = TextEncoder::open(folder, threads)?;
+    let text = TextEncoder::open(folder, &compute)?;
     let captions: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
     let bar = progress::items("embedding captions");
     let vectors = text.embed(&captions, &|done, total| progress::show(&bar, done, total));
     bar.finish_and_clear();
     let captions = vectors?.vectors;
-    let audio = AudioEncoder::open(folder, threads)?;
+    let audio = AudioEncoder::open(folder, &compute)?;
     let dim = audio.dim();
     let found = recordings(&audio, data)?;
     let is_whole = found.iter().all(Option::is_some);

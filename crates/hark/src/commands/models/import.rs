@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use fs_err as fs;
+use hark_encode::Compute;
 use hark_encode::card::Clip;
 use hark_encode::import::{Options, import};
 use serde_json::json;
@@ -83,7 +84,7 @@ pub fn run(home: &Home, args: Args) -> Result<()> {
         training_data: args.trained_on,
     };
     let spinner = progress::spinner("importing");
-    let imported = import(&args.path, args.tokenizer.as_deref(), &options)?;
+    let imported = import(&args.path, args.tokenizer.as_deref(), &options, &Compute::cpu(1))?;
     // Written aside and moved into place in one step: a model folder is whole or absent.
     fs::create_dir_all(home.partial())?;
     fs::create_dir_all(home.models())?;

@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
     let set = args.captions.read()?;
     let card = card(args, fingerprint)?;
     let threads = args.threads.count();
-    let mut encoder = CachedSentenceEncoder::open(model, Some(&home.embeddings()), threads.get())?;
+    let mut encoder = CachedSentenceEncoder::open(model, Some(&home.embeddings()), &args.threads.compute())?;
     let mut embed = |texts: &[&str]| {
         let bar = progress::items("teacher's vectors");
         let embedded = encoder.embed(texts, &|done, total| progress::show(&bar, done, total));

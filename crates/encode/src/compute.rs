@@ -1,0 +1,42 @@
+//! Where networks run: a device, and how many threads feed it.
+//!
+//! It is an argument of everything that loads a network. Nothing in hark reads a global device.
+
+use burn::tensor::Device;
+
+/// A device and a number of threads.
+///
+/// ```
+/// let compute = hark_encode::Compute::cpu(2);
+/// assert_eq!(compute.threads(), 2);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Compute {
+    device: Device,
+    threads: usize,
+}
+
+impl Compute {
+    /// The CPU. Batches are computed side by side on `threads` threads; 0 counts as 1.
+    pub fn cpu(threads: usize) -> Self {
+        Self::new(Device::flex(), threads)
+    }
+
+    /// Any device of the tensor library. `threads` is the number of batches that are prepared and computed at a time.
+    pub fn new(device: Device, threads: usize) -> Self {
+        Self {
+            device,
+            threads: threads.max(1),
+        }
+    }
+
+    /// The device that tensors are put on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// At least 1.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+}
