@@ -55,28 +55,30 @@ pub struct AudioCard {
     /// A clip is cut into segments of this length.
     pub segment_seconds: f64,
     /// Which of its segments count.
-    pub clip: Clip,
+    pub clip: ClipLength,
 }
 
 /// Which segments of a clip are averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "length")]
-pub enum Clip {
+pub enum ClipLength {
     /// Those that hold some of its sound. The last one is padded with silence; one that holds less than a twentieth of a
     /// segment does not count beside others, as decoders leave clips of 10.03 s where 10 were meant.
-    True,
+    #[serde(rename = "true")]
+    Full,
     /// Those of a fixed length: shorter clips are padded with silence, which counts, and longer ones cropped.
-    Padded {
+    #[serde(rename = "padded")]
+    Fixed {
         /// The length.
         seconds: f64,
     },
 }
 
-impl std::fmt::Display for Clip {
+impl std::fmt::Display for ClipLength {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::True => f.write_str("true length"),
-            Self::Padded { seconds } => write!(f, "padded or cropped to {seconds} s"),
+            Self::Full => f.write_str("true length"),
+            Self::Fixed { seconds } => write!(f, "padded or cropped to {seconds} s"),
         }
     }
 }
@@ -162,7 +164,7 @@ impl Card {
             if !within(audio.segment_seconds) {
                 return Err(format!("segments of {} s", audio.segment_seconds));
             }
-            if let Clip::Padded { seconds } = audio.clip
+            if let ClipLength::Fixed { seconds } = audio.clip
                 && !within(seconds)
             {
                 return Err(format!("clips of {seconds} s"));
@@ -182,5 +184,24 @@ impl Card {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clip_lengths_are_written_as_cards_have_always_had_them() {
+        for (clip, json) in [
+            (ClipLength::Full, r#"{"length":"true"}"#),
+            (
+                ClipLength::Fixed { seconds: 30.0 },
+                r#"{"length":"padded","seconds":30.0}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&clip).unwrap(), json);
+            assert_eq!(serde_json::from_str::<ClipLength>(json).unwrap(), clip);
+        }
     }
 }

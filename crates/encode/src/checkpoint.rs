@@ -17,7 +17,7 @@ use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use crate::Error;
-use crate::weights::{Start, Weights};
+use crate::weights::{Init, Weights};
 use hark_torchfile::TorchFile;
 use hark_torchfile::nearest_name;
 
@@ -311,7 +311,7 @@ impl Safetensors {
 }
 
 impl Weights for Checkpoint {
-    fn numbers(&self, name: &str, shape: &[usize], _: Start) -> Result<Vec<f32>, Error> {
+    fn numbers(&self, name: &str, shape: &[usize], _: Init) -> Result<Vec<f32>, Error> {
         self.take(name, shape)
     }
 }

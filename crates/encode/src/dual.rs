@@ -11,7 +11,7 @@ use crate::Error;
 use crate::dropout::Training;
 use crate::projection::Projection;
 use crate::towers::{AudioConfig, AudioTower, MelBatch, TextConfig, TextTower, TokenBatch, Tower};
-use crate::weights::{Source, Weights};
+use crate::weights::{TensorSource, Weights};
 
 /// What one side is built of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,8 +40,8 @@ impl<T: Tower> Side<T> {
     /// As [`Tower::build`] and [`Projection::build`].
     pub fn build(
         config: &SideConfig<T::Config>,
-        tower: &Source<'_>,
-        projection: &Source<'_>,
+        tower: &TensorSource<'_>,
+        projection: &TensorSource<'_>,
     ) -> Result<Self, Error> {
         let tower = T::build(&config.network, tower)?;
         let projection = Projection::build(tower.width(), &config.projection, projection)?;
@@ -76,7 +76,7 @@ impl DualEncoder {
         weights: &dyn Weights,
         device: &Device,
     ) -> Result<Self, Error> {
-        let at = |prefix| Source::new(weights, prefix, device);
+        let at = |prefix| TensorSource::new(weights, prefix, device);
         Ok(Self {
             audio: audio
                 .map(|config| Side::build(config, &at("audio."), &at("audio-projection.")))

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::Error;
 use crate::checkpoint::Checkpoint;
 use crate::towers::bert::{BertConfig, Family, Pooling};
-use crate::weights::Source;
+use crate::weights::TensorSource;
 
 /// The names are those of `config.json`.
 #[derive(Deserialize)]
@@ -120,11 +120,11 @@ pub(crate) fn prefix(file: &Checkpoint) -> &'static str {
 pub(crate) fn load<T>(
     weights: &Path,
     device: &Device,
-    build: impl FnOnce(&Source<'_>) -> Result<T, Error>,
+    build: impl FnOnce(&TensorSource<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let file = Checkpoint::open(weights)?;
     let prefix = prefix(&file);
-    let built = build(&Source::new(&file, prefix, device))?;
+    let built = build(&TensorSource::new(&file, prefix, device))?;
     let unused = unused(prefix);
     file.finish(&unused.each_ref().map(String::as_str))?;
     Ok(built)

@@ -21,7 +21,7 @@ use burn::tensor::Device;
 use hark_audio::MelConfig;
 use sha2::{Digest, Sha256};
 
-use crate::card::{AudioCard, Card, Clip, Origin, TextCard, VERSION};
+use crate::card::{AudioCard, Card, ClipLength, Origin, TextCard, VERSION};
 use crate::checkpoint::Checkpoint;
 use crate::dual::{DualEncoder, Side, SideConfig};
 use crate::hugging_face;
@@ -32,7 +32,7 @@ use crate::towers::bert::Family;
 use crate::towers::passt::{PasstConfig, Patchout};
 use crate::towers::roberta::RobertaConfig;
 use crate::towers::{AudioConfig, AudioTower, TextConfig, TextTower, Tower};
-use crate::weights::{Blank, Source, Start, Weights};
+use crate::weights::{Init, TensorSource, Weights, ZeroInit};
 use crate::{Compute, Error};
 
 /// What a file cannot tell of itself.
@@ -45,7 +45,7 @@ pub struct Options {
     /// Stride of the audio tower's patches.
     pub stride: Option<usize>,
     /// Which segments of a clip count; by default as the layout's own program does.
-    pub clip: Option<Clip>,
+    pub clip: Option<ClipLength>,
     /// Length of a segment in seconds; by default the most that the tower hears at once.
     pub segment_seconds: Option<f64>,
     /// At how many tokens texts are cut; by default as the layout's own program does.
@@ -76,7 +76,7 @@ struct Layout {
     text_projection: Option<&'static str>,
     /// Known and unused, by the beginnings of their names; those of the towers are added.
     unused: &'static [&'static str],
-    clip: Clip,
+    clip: ClipLength,
     strip_punctuation: bool,
     max_tokens: Option<usize>,
     dropout: f32,
@@ -87,7 +87,7 @@ const AUTHORS: Layout = Layout {
     audio_projection: Some("audio_proj."),
     text_projection: Some("text_proj."),
     unused: &["audio_encoder.model.device_proxy"],
-    clip: Clip::Padded { seconds: 30.0 },
+    clip: ClipLength::Fixed { seconds: 30.0 },
     strip_punctuation: false,
     max_tokens: Some(32),
     dropout: 0.2,
@@ -104,7 +104,7 @@ const WINNER: Layout = Layout {
         "posencode.",
         "audio_output_projection.",
     ],
-    clip: Clip::True,
+    clip: ClipLength::Full,
     strip_punctuation: true,
     max_tokens: Some(32),
     dropout: 0.1,
@@ -115,7 +115,7 @@ const TOWERS_ALONE: Layout = Layout {
     audio_projection: None,
     text_projection: None,
     unused: &["device_proxy"],
-    clip: Clip::True,
+    clip: ClipLength::Full,
     strip_punctuation: false,
     max_tokens: None,
     dropout: 0.1,
@@ -200,7 +200,7 @@ fn folder(
     let unused = hugging_face::unused(prefix);
     let unused: Vec<&str> = unused.iter().map(String::as_str).collect();
     let build = |weights: &dyn Weights| {
-        let source = Source::new(weights, prefix, device);
+        let source = TensorSource::new(weights, prefix, device);
         Side::<TextTower>::build(&side, &source, &source)
     };
     compare(&file, &unused, &|weights| build(weights).map(|_| ()))?;
@@ -367,7 +367,7 @@ impl Parts {
     }
 
     fn build(&self, weights: &dyn Weights, device: &Device) -> Result<DualEncoder, Error> {
-        let at = |prefix: &str| Source::new(weights, prefix, device);
+        let at = |prefix: &str| TensorSource::new(weights, prefix, device);
         let projection = |prefix: Option<&str>| at(prefix.unwrap_or_default());
         let audio = self
             .audio
@@ -572,11 +572,11 @@ fn projection_widths(file: &Checkpoint, prefix: Option<&str>) -> Vec<usize> {
 /// Notes what a network asks for, and gives it zeros.
 struct Wanted {
     tensors: RefCell<Vec<(String, Vec<usize>)>>,
-    blank: Blank,
+    blank: ZeroInit,
 }
 
 impl Weights for Wanted {
-    fn numbers(&self, name: &str, shape: &[usize], start: Start) -> Result<Vec<f32>, Error> {
+    fn numbers(&self, name: &str, shape: &[usize], start: Init) -> Result<Vec<f32>, Error> {
         self.tensors.borrow_mut().push((name.to_owned(), shape.to_vec()));
         self.blank.numbers(name, shape, start)
     }
@@ -592,7 +592,7 @@ fn compare(
     const SLACK: usize = 1 << 24;
     let wanted = Wanted {
         tensors: RefCell::default(),
-        blank: Blank::within(file.parameters().saturating_add(SLACK)),
+        blank: ZeroInit::within(file.parameters().saturating_add(SLACK)),
     };
     let built = build(&wanted);
     let wanted = wanted.tensors.into_inner();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`towers`] | log-mels or tokens → one vector each; the registry of networks |
 //! | [`dual`] | two towers and their projections → vectors in one space |
-//! | [`model`], [`card`], [`store`] | a model folder → encoders of recordings and of texts |
+//! | [`model`], [`card`], [`weights_file`] | a model folder → encoders of recordings and of texts |
 //! | [`import`], [`torch`] | checkpoints of other programs → a model |
 //! | [`weights`] | a checkpoint, a seed or nothing → the tensors of a network |
 //! | [`checkpoint`] | a file of safetensors or PyTorch → named tensors, read one at a time |
@@ -30,12 +30,12 @@ pub mod model;
 pub mod projection;
 mod recordings;
 pub mod sentence;
-pub mod store;
 mod texts;
 pub mod tokenize;
 pub mod towers;
 pub mod transformer;
 pub mod weights;
+pub mod weights_file;
 
 pub use compute::Compute;
 pub use error::Error;

@@ -17,15 +17,15 @@ use burn::tensor::{Device, Tensor, TensorData};
 use hark_audio::{MelConfig, MelSpectrogram};
 use sha2::{Digest, Sha256};
 
-use crate::card::{AudioCard, Card, Clip, TextCard};
+use crate::card::{AudioCard, Card, ClipLength, TextCard};
 use crate::checkpoint::Checkpoint;
 use crate::dual::{DualEncoder, Side, SideConfig};
 use crate::recordings::Segments;
 use crate::texts::{self, normalise, numbers};
 use crate::tokenize::Tokenizer;
 use crate::towers::{AudioConfig, AudioTower, MelBatch, TextTower, TokenBatch, Tower};
-use crate::weights::{Blank, Seeded, Source};
-use crate::{Compute, Error, Progress, store};
+use crate::weights::{RandomInit, TensorSource, ZeroInit};
+use crate::{Compute, Error, Progress, weights_file};
 use hark_work::workers;
 
 /// Files of a model folder.
@@ -73,7 +73,7 @@ pub fn fingerprint(folder: &Path) -> Result<String, Error> {
 /// # Errors
 /// If a file cannot be written.
 pub fn save(folder: &Path, card: &Card, network: &DualEncoder, tokenizer: Option<&str>) -> Result<(), Error> {
-    store::save(network, &folder.join(WEIGHTS))?;
+    weights_file::save(network, &folder.join(WEIGHTS))?;
     if let Some(tokenizer) = tokenizer {
         fs_err::write(folder.join(TOKENIZER), tokenizer)?;
     }
@@ -102,7 +102,7 @@ fn load(folder: &Path, card: &Card, audio: bool, text: bool, device: &Device) ->
         elsewhere.push("text.");
     }
     let file = Checkpoint::open(&weights)?;
-    let (key, format) = store::FORMAT;
+    let (key, format) = weights_file::FORMAT;
     if file.header(key) != Some(format) {
         return Err(Error::Unsupported {
             path: weights,
@@ -110,8 +110,8 @@ fn load(folder: &Path, card: &Card, audio: bool, text: bool, device: &Device) ->
             supported: format,
         });
     }
-    let blank = DualEncoder::build(audio, text, &Blank::within(file.parameters()), device)?;
-    store::load(blank, file, &elsewhere)
+    let blank = DualEncoder::build(audio, text, &ZeroInit::within(file.parameters()), device)?;
+    weights_file::load(blank, file, &elsewhere)
 }
 
 /// The text side of a model, loaded.
@@ -326,12 +326,12 @@ impl AudioEncoder {
             network,
             projection: Vec::new(),
         };
-        let weights = Seeded(seed);
-        let source = Source::new(&weights, "", compute.device());
+        let weights = RandomInit(seed);
+        let source = TensorSource::new(&weights, "", compute.device());
         let card = AudioCard {
             front_end: MelConfig::default(),
             segment_seconds: 10.0,
-            clip: Clip::True,
+            clip: ClipLength::Full,
             side,
         };
         Self::new(Side::build(&card.side, &source, &source)?, card, compute)
@@ -339,13 +339,13 @@ impl AudioEncoder {
 
     /// Reads clips in another way than the card says.
     #[must_use]
-    pub fn with_clip(mut self, clip: Option<Clip>) -> Self {
+    pub fn with_clip(mut self, clip: Option<ClipLength>) -> Self {
         self.card.clip = clip.unwrap_or(self.card.clip);
         self
     }
 
     /// Which segments of a clip count.
-    pub fn clip(&self) -> Clip {
+    pub fn clip(&self) -> ClipLength {
         self.card.clip
     }
 

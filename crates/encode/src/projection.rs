@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
 
 use crate::Error;
-use crate::weights::{LinearStart, Source};
+use crate::weights::{LinearInit, TensorSource};
 
 /// The layers; none of them where a tower stands alone.
 #[derive(Module, Debug)]
@@ -19,8 +19,8 @@ impl Projection {
     /// linear layers with an activation between each: `0`, `2`, `4`.
     ///
     /// # Errors
-    /// [`Error::Sizes`], or as [`Source::numbers`].
-    pub fn build(input: usize, widths: &[usize], source: &Source<'_>) -> Result<Self, Error> {
+    /// [`Error::Sizes`], or as [`TensorSource::numbers`].
+    pub fn build(input: usize, widths: &[usize], source: &TensorSource<'_>) -> Result<Self, Error> {
         if let Some(wrong) = widths.iter().find(|&&width| width == 0 || width > 1 << 20) {
             return Err(Error::Sizes {
                 tower: "projection",
@@ -30,7 +30,7 @@ impl Projection {
         let inputs = std::iter::once(&input).chain(widths);
         let layers = inputs.zip(widths).enumerate().map(|(nth, (&input, &output))| {
             let name = (2 * nth).to_string();
-            source.linear(&[&name], input, output, LinearStart::Plain)
+            source.linear(&[&name], input, output, LinearInit::Plain)
         });
         Ok(Self {
             layers: layers.collect::<Result<_, _>>()?,

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use hark_audio::Stream;
 
-use crate::card::Clip;
+use crate::card::ClipLength;
 use crate::model::{ClipVector, EmbedEvent, WindowVector};
 use hark_work::workers;
 
@@ -74,10 +74,10 @@ struct Cut {
 
 impl Cut {
     /// Those of a clip, as a model's card says.
-    fn clip(clip: Clip, rate: u32, size: usize) -> Self {
+    fn clip(clip: ClipLength, rate: u32, size: usize) -> Self {
         let (least, most, samples) = match clip {
-            Clip::True => (0, usize::MAX, usize::MAX),
-            Clip::Padded { seconds } => {
+            ClipLength::Full => (0, usize::MAX, usize::MAX),
+            ClipLength::Fixed { seconds } => {
                 let samples = ((seconds * f64::from(rate)).round() as usize).max(1);
                 let segments = samples.div_ceil(size);
                 (segments, segments, samples)
@@ -93,7 +93,7 @@ impl Cut {
     }
 
     /// Those of a clip, and windows. Nothing is cropped: a window that lies behind the length of clips is part of the whole too.
-    fn windows(clip: Clip, rate: u32, size: usize, hop: usize) -> Self {
+    fn windows(clip: ClipLength, rate: u32, size: usize, hop: usize) -> Self {
         Self {
             most: usize::MAX,
             samples: usize::MAX,
@@ -138,12 +138,18 @@ impl Read {
 
 impl<'a> Segments<'a> {
     /// The segments of clips.
-    pub(crate) fn new(paths: &'a [PathBuf], rate: u32, size: usize, clip: Clip) -> Self {
+    pub(crate) fn new(paths: &'a [PathBuf], rate: u32, size: usize, clip: ClipLength) -> Self {
         Self::cut(paths, rate, Cut::clip(clip, rate, size))
     }
 
     /// The segments of clips and windows at every `hop` samples.
-    pub(crate) fn with_windows(paths: &'a [PathBuf], rate: u32, size: usize, clip: Clip, hop: usize) -> Self {
+    pub(crate) fn with_windows(
+        paths: &'a [PathBuf],
+        rate: u32,
+        size: usize,
+        clip: ClipLength,
+        hop: usize,
+    ) -> Self {
         Self::cut(paths, rate, Cut::windows(clip, rate, size, hop))
     }
 
@@ -501,19 +507,19 @@ mod tests {
 
     #[test]
     fn clips_are_cut_as_the_card_says() {
-        let whole = |length| cut(Cut::clip(Clip::True, 1, 100), length);
+        let whole = |length| cut(Cut::clip(ClipLength::Full, 1, 100), length);
         assert_eq!(whole(30), [(0, 30, true, false)]);
         assert_eq!(whole(104), [(0, 100, true, false)]);
         assert_eq!(whole(105), [(0, 100, true, false), (100, 5, true, false)]);
         assert_eq!(whole(0), []);
-        let padded = |length| cut(Cut::clip(Clip::Padded { seconds: 150.0 }, 1, 100), length);
+        let padded = |length| cut(Cut::clip(ClipLength::Fixed { seconds: 150.0 }, 1, 100), length);
         assert_eq!(padded(30), [(0, 30, true, false), (100, 0, true, false)]);
         assert_eq!(padded(900), [(0, 100, true, false), (100, 50, true, false)]);
     }
 
     #[test]
     fn windows_cover_a_recording_once() {
-        let windows = |hop, length| cut(Cut::windows(Clip::True, 1, 100, hop), length);
+        let windows = |hop, length| cut(Cut::windows(ClipLength::Full, 1, 100, hop), length);
         assert_eq!(windows(100, 80), [(0, 80, true, true)]);
         assert_eq!(
             windows(100, 250),
@@ -544,10 +550,16 @@ mod tests {
         );
         // Padding counts for the whole and has no window.
         assert_eq!(
-            cut(Cut::windows(Clip::Padded { seconds: 200.0 }, 1, 100, 100), 80),
+            cut(
+                Cut::windows(ClipLength::Fixed { seconds: 200.0 }, 1, 100, 100),
+                80
+            ),
             [(0, 80, true, true), (100, 0, true, false)]
         );
-        let long = cut(Cut::windows(Clip::Padded { seconds: 200.0 }, 1, 100, 100), 350);
+        let long = cut(
+            Cut::windows(ClipLength::Fixed { seconds: 200.0 }, 1, 100, 100),
+            350,
+        );
         assert_eq!(long.len(), 4);
         assert!(long.iter().all(|&(.., part, window)| part && window));
     }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::dropout::{Dropout, Site};
 use crate::kernels::gelu;
-use crate::weights::{LinearStart, Source};
+use crate::weights::{LinearInit, TensorSource};
 
 /// A stack of blocks of the same width.
 #[derive(Module, Debug)]
@@ -116,9 +116,9 @@ impl Block {
     /// Builds a block from the tensors of its family's names.
     ///
     /// # Errors
-    /// As [`Source::numbers`].
+    /// As [`TensorSource::numbers`].
     pub fn build(
-        source: &Source<'_>,
+        source: &TensorSource<'_>,
         names: &BlockNames,
         norms: Norms,
         sizes: BlockSizes,
@@ -129,13 +129,13 @@ impl Block {
             heads,
             epsilon,
         } = sizes;
-        let linear = |name, input, output| source.linear(&[name], input, output, LinearStart::Transformer);
+        let linear = |name, input, output| source.linear(&[name], input, output, LinearInit::Transformer);
         let fused = names.query_key_value;
         let part = 3 * width / fused.len().max(1);
         Ok(Self {
             heads,
             norms,
-            query_key_value: source.linear(fused, width, part, LinearStart::Transformer)?,
+            query_key_value: source.linear(fused, width, part, LinearInit::Transformer)?,
             attention_output: linear(names.attention_output, width, width)?,
             attention_norm: source.layer_norm(names.attention_norm, width, epsilon)?,
             expand: linear(names.expand, width, hidden)?,

@@ -1,6 +1,6 @@
 //! Where a network's numbers come from: a checkpoint, a seed, or nowhere yet.
 //!
-//! A network is built by asking a [`Source`] for its tensors by name and shape. The same code so reads a checkpoint,
+//! A network is built by asking a [`TensorSource`] for its tensors by name and shape. The same code so reads a checkpoint,
 //! starts a training from a seed, and makes the empty network that a checkpoint of our own is read into.
 
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use hark_work::random::{Random, key, mix};
 
 /// What a tensor holds where no checkpoint says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Start {
+pub enum Init {
     /// Zeros.
     Zeros,
     /// Ones.
@@ -31,18 +31,18 @@ pub trait Weights {
     ///
     /// # Errors
     /// If there is no such tensor, or it has another shape.
-    fn numbers(&self, name: &str, shape: &[usize], start: Start) -> Result<Vec<f32>, Error>;
+    fn numbers(&self, name: &str, shape: &[usize], init: Init) -> Result<Vec<f32>, Error>;
 }
 
 /// Zeros for every tensor: the form of a network without its content.
 ///
 /// A card may claim any sizes; what is made of them is bounded by how many numbers there are to fill it with.
 #[derive(Debug)]
-pub struct Blank {
+pub struct ZeroInit {
     left: Cell<usize>,
 }
 
-impl Blank {
+impl ZeroInit {
     /// Zeros for tensors of at most `elements` numbers in all.
     pub fn within(elements: usize) -> Self {
         Self {
@@ -51,8 +51,8 @@ impl Blank {
     }
 }
 
-impl Weights for Blank {
-    fn numbers(&self, name: &str, shape: &[usize], _: Start) -> Result<Vec<f32>, Error> {
+impl Weights for ZeroInit {
+    fn numbers(&self, name: &str, shape: &[usize], _: Init) -> Result<Vec<f32>, Error> {
         let count = shape
             .iter()
             .try_fold(1_usize, |product, &n| product.checked_mul(n));
@@ -72,33 +72,33 @@ impl Weights for Blank {
 
 /// Random numbers from a seed. What a tensor gets depends on the seed and on its name, not on the order of asking.
 #[derive(Debug, Clone, Copy)]
-pub struct Seeded(pub u64);
+pub struct RandomInit(pub u64);
 
-impl Weights for Seeded {
-    fn numbers(&self, name: &str, shape: &[usize], start: Start) -> Result<Vec<f32>, Error> {
+impl Weights for RandomInit {
+    fn numbers(&self, name: &str, shape: &[usize], init: Init) -> Result<Vec<f32>, Error> {
         let count = shape.iter().product();
         let name = name
             .bytes()
             .fold(name.len() as u64, |hash, byte| mix(hash ^ u64::from(byte)));
         let mut random = Random::new(key(&[self.0, name]));
-        Ok(match start {
-            Start::Zeros => vec![0.0; count],
-            Start::Ones => vec![1.0; count],
-            Start::Normal(deviation) => (0..count).map(|_| random.normal() as f32 * deviation).collect(),
-            Start::Uniform(bound) => (0..count).map(|_| random.signed() as f32 * bound).collect(),
+        Ok(match init {
+            Init::Zeros => vec![0.0; count],
+            Init::Ones => vec![1.0; count],
+            Init::Normal(deviation) => (0..count).map(|_| random.normal() as f32 * deviation).collect(),
+            Init::Uniform(bound) => (0..count).map(|_| random.signed() as f32 * bound).collect(),
         })
     }
 }
 
 /// A place in a giver of tensors: all names are looked up behind a prefix.
 #[derive(Clone)]
-pub struct Source<'a> {
+pub struct TensorSource<'a> {
     weights: &'a dyn Weights,
     prefix: String,
     device: &'a Device,
 }
 
-impl<'a> Source<'a> {
+impl<'a> TensorSource<'a> {
     /// The tensors whose names begin with `prefix` (which ends with its own dot, or is empty).
     pub fn new(weights: &'a dyn Weights, prefix: &str, device: &'a Device) -> Self {
         Self {
@@ -126,9 +126,9 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     /// As [`Weights::numbers`].
-    pub fn numbers(&self, name: &str, shape: &[usize], start: Start) -> Result<Vec<f32>, Error> {
+    pub fn numbers(&self, name: &str, shape: &[usize], init: Init) -> Result<Vec<f32>, Error> {
         self.weights
-            .numbers(&format!("{}{name}", self.prefix), shape, start)
+            .numbers(&format!("{}{name}", self.prefix), shape, init)
     }
 
     /// A tensor as a parameter.
@@ -139,9 +139,9 @@ impl<'a> Source<'a> {
         &self,
         name: &str,
         shape: [usize; D],
-        start: Start,
+        init: Init,
     ) -> Result<Param<Tensor<D>>, Error> {
-        Ok(parameter(self.numbers(name, &shape, start)?, shape, self.device))
+        Ok(parameter(self.numbers(name, &shape, init)?, shape, self.device))
     }
 
     /// `NAME.weight` (`[output, input]`, as PyTorch stores it) and `NAME.bias` of one or more linear layers with the same
@@ -154,19 +154,19 @@ impl<'a> Source<'a> {
         names: &[&str],
         input: usize,
         output: usize,
-        start: LinearStart,
+        init: LinearInit,
     ) -> Result<Linear, Error> {
-        let (weight_start, bias_start) = start.of(input);
+        let (weight_init, bias_init) = init.of(input);
         let mut rows = Vec::new();
         let mut bias = Vec::new();
         for name in names {
-            let part = self.numbers(&format!("{name}.weight"), &[output, input], weight_start)?;
+            let part = self.numbers(&format!("{name}.weight"), &[output, input], weight_init)?;
             if rows.is_empty() {
                 rows = part;
             } else {
                 rows.extend(part);
             }
-            bias.extend(self.numbers(&format!("{name}.bias"), &[output], bias_start)?);
+            bias.extend(self.numbers(&format!("{name}.bias"), &[output], bias_init)?);
         }
         Ok(linear_of_rows(&rows, bias, input, self.device))
     }
@@ -179,28 +179,28 @@ impl<'a> Source<'a> {
         let mut norm = LayerNormConfig::new(width)
             .with_epsilon(epsilon)
             .init(self.device);
-        norm.gamma = self.parameter(&format!("{name}.weight"), [width], Start::Ones)?;
-        norm.beta = Some(self.parameter(&format!("{name}.bias"), [width], Start::Zeros)?);
+        norm.gamma = self.parameter(&format!("{name}.weight"), [width], Init::Ones)?;
+        norm.beta = Some(self.parameter(&format!("{name}.bias"), [width], Init::Zeros)?);
         Ok(norm)
     }
 }
 
 /// How linear layers begin where no checkpoint says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum LinearStart {
+pub enum LinearInit {
     /// As in BERT and in PaSST: weights normal with deviation 0.02, biases zero.
     Transformer,
     /// As PyTorch's `Linear`: weights and biases uniform within ±1/√input.
     Plain,
 }
 
-impl LinearStart {
-    fn of(self, input: usize) -> (Start, Start) {
+impl LinearInit {
+    fn of(self, input: usize) -> (Init, Init) {
         match self {
-            Self::Transformer => (Start::Normal(0.02), Start::Zeros),
+            Self::Transformer => (Init::Normal(0.02), Init::Zeros),
             Self::Plain => {
                 let bound = 1.0 / (input as f32).sqrt();
-                (Start::Uniform(bound), Start::Uniform(bound))
+                (Init::Uniform(bound), Init::Uniform(bound))
             }
         }
     }
@@ -243,7 +243,11 @@ mod tests {
 
     #[test]
     fn seeded_tensors_depend_on_seed_and_name_alone() {
-        let ask = |seed, name| Seeded(seed).numbers(name, &[4, 3], Start::Normal(0.5)).unwrap();
+        let ask = |seed, name| {
+            RandomInit(seed)
+                .numbers(name, &[4, 3], Init::Normal(0.5))
+                .unwrap()
+        };
         assert_eq!(ask(1, "a"), ask(1, "a"));
         assert_ne!(ask(1, "a"), ask(2, "a"));
         assert_ne!(ask(1, "a"), ask(1, "b"));
@@ -251,13 +255,13 @@ mod tests {
 
     #[test]
     fn a_blank_network_is_bounded() {
-        let blank = Blank::within(10);
-        assert_eq!(blank.numbers("a", &[2, 3], Start::Ones).unwrap(), [0.0; 6]);
+        let blank = ZeroInit::within(10);
+        assert_eq!(blank.numbers("a", &[2, 3], Init::Ones).unwrap(), [0.0; 6]);
         for shape in [&[5][..], &[usize::MAX, 2], &[1 << 40]] {
-            let error = blank.numbers("b", shape, Start::Zeros).unwrap_err().to_string();
+            let error = blank.numbers("b", shape, Init::Zeros).unwrap_err().to_string();
             assert!(error.contains("`b`"), "{error}");
         }
-        blank.numbers("c", &[4], Start::Zeros).unwrap();
+        blank.numbers("c", &[4], Init::Zeros).unwrap();
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use hark_encode::Compute;
-use hark_encode::card::{AudioCard, Card, Clip};
+use hark_encode::card::{AudioCard, Card, ClipLength};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{DualEncoder, SideConfig};
 use hark_encode::import::{Imported, Options, import};
@@ -14,7 +14,7 @@ use hark_encode::model::{self, AudioEncoder, ClipVector, EmbedEvent, TextEncoder
 use hark_encode::tokenize::{self, Tokenizer};
 use hark_encode::towers::AudioConfig;
 use hark_encode::towers::passt::PasstConfig;
-use hark_encode::weights::Seeded;
+use hark_encode::weights::RandomInit;
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -194,7 +194,7 @@ fn a_recordings_vector_depends_on_the_recording_alone() {
     let encoder = |threads| {
         AudioEncoder::open(folder.path(), &Compute::cpu(threads))
             .unwrap()
-            .with_clip(Some(Clip::True))
+            .with_clip(Some(ClipLength::Full))
     };
     let together = embed_files(&encoder(2), &paths);
     assert!(together[2].as_ref().unwrap_err().contains("none.wav"));
@@ -223,7 +223,7 @@ fn embedding_stops_in_the_midst_of_a_recording() {
     write_wav(&path, 32_000 * 60, 1);
     let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(2))
         .unwrap()
-        .with_clip(Some(Clip::True));
+        .with_clip(Some(ClipLength::Full));
     let mut segments = 0;
     let outcome = encoder.embed_files(&[path], &mut |told| {
         assert!(matches!(told, EmbedEvent::Segment { .. }), "{told:?}");
@@ -254,12 +254,12 @@ fn padded_clips_count_silence_and_are_cropped() {
             .remove(0)
             .unwrap()
     };
-    let padded = |seconds, path| embed(Clip::Padded { seconds }, path);
+    let padded = |seconds, path| embed(ClipLength::Fixed { seconds }, path);
     assert_eq!(padded(4.0, &short).segments, 4);
-    assert_eq!(padded(1.0, &long).vector, embed(Clip::True, &short).vector);
-    assert_ne!(padded(4.0, &short).vector, embed(Clip::True, &short).vector);
+    assert_eq!(padded(1.0, &long).vector, embed(ClipLength::Full, &short).vector);
+    assert_ne!(padded(4.0, &short).vector, embed(ClipLength::Full, &short).vector);
     let card = Card::read(&folder.path().join(model::CARD)).unwrap();
-    assert_eq!(card.audio.unwrap().clip, Clip::Padded { seconds: 30.0 });
+    assert_eq!(card.audio.unwrap().clip, ClipLength::Fixed { seconds: 30.0 });
 }
 
 /// A window's vector is that of a recording that holds nothing else; the whole's is what embedding it gives.
@@ -268,7 +268,7 @@ fn windows_are_recordings_of_their_own() {
     let folder = saved(&imported("authors.pt"));
     let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(2))
         .unwrap()
-        .with_clip(Some(Clip::True));
+        .with_clip(Some(ClipLength::Full));
     let size = encoder.segment_samples();
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("long.wav");
@@ -321,7 +321,7 @@ fn a_clips_features_are_the_mean_of_its_segments() {
     write_wav(&path, 48_000, 3);
     let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(2))
         .unwrap()
-        .with_clip(Some(Clip::Padded { seconds: 4.0 }));
+        .with_clip(Some(ClipLength::Fixed { seconds: 4.0 }));
     let clip = embed_files(&encoder, std::slice::from_ref(&path))
         .remove(0)
         .unwrap();
@@ -342,7 +342,7 @@ fn a_short_tail_does_not_count_beside_others() {
     let place = tempfile::tempdir().unwrap();
     let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(1))
         .unwrap()
-        .with_clip(Some(Clip::True));
+        .with_clip(Some(ClipLength::Full));
     // A segment is a second here: a twentieth is 1,600 samples.
     for (samples, segments) in [(33_599, 1), (33_600, 2), (1_000, 1)] {
         let path = place.path().join("tail.wav");
@@ -406,7 +406,7 @@ fn a_sentence_encoder_is_a_text_tower() {
         let network = DualEncoder::build(
             Some(&audio),
             Some(&text.side),
-            &Seeded(1),
+            &RandomInit(1),
             Compute::cpu(1).device(),
         )
         .unwrap();
@@ -414,7 +414,7 @@ fn a_sentence_encoder_is_a_text_tower() {
             side: audio,
             front_end: hark_audio::MelConfig::default(),
             segment_seconds: 10.0,
-            clip: Clip::True,
+            clip: ClipLength::Full,
         });
         let both = tempfile::tempdir().unwrap();
         model::save(both.path(), &card, &network, alone.tokenizer.as_deref()).unwrap();

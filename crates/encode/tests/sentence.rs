@@ -421,7 +421,7 @@ fn the_fingerprint_follows_what_decides_the_numbers() {
     assert_ne!(before, print());
 }
 
-mod fixed {
+mod static_encoder {
     use super::*;
     use hark_encode::sentence::{Card, Parts, StaticEncoder};
 
@@ -504,7 +504,7 @@ mod fixed {
 
     #[test]
     fn the_embedded_one_knows_captions() {
-        let encoder = StaticEncoder::embedded().unwrap();
+        let encoder = StaticEncoder::built_in().unwrap();
         assert_eq!(encoder.card().name, "caption-static");
         assert_eq!(encoder.card().teacher, "all-mpnet-base-v2");
         let readme = include_str!("../models/caption-static/README.md");
@@ -548,7 +548,7 @@ mod fixed {
     /// Words that nobody has heard of, and no words at all.
     #[test]
     fn any_text_has_a_vector() {
-        let encoder = StaticEncoder::embedded().unwrap();
+        let encoder = StaticEncoder::built_in().unwrap();
         let long = "rain ".repeat(5_000);
         let texts = [
             "",

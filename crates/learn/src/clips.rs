@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hark_audio::augment::{Masking, jitter, mask};
 use hark_audio::{LogMel, MelSpectrogram};
 use hark_corpus::AudioCache;
-use hark_encode::card::{AudioCard, Clip};
+use hark_encode::card::{AudioCard, ClipLength};
 use hark_encode::towers::MelBatch;
 use hark_work::random::{Random, key};
 
@@ -42,7 +42,7 @@ type Kept = HashMap<(PathBuf, bool), Arc<Segments>>;
 pub struct Clips {
     mel: MelSpectrogram,
     segment: usize,
-    clip: Clip,
+    clip: ClipLength,
     jitter: bool,
     masking: Option<Masking>,
     cache: AudioCache,
@@ -136,7 +136,7 @@ impl Clips {
     /// The samples that count, and whether the crop was drawn.
     fn samples(&self, path: &Path, seed: Option<u64>) -> Result<(Vec<f32>, bool), Error> {
         let recording = self.cache.read(path)?;
-        let Clip::Padded { seconds } = self.clip else {
+        let ClipLength::Fixed { seconds } = self.clip else {
             return Ok((recording.samples()?, false));
         };
         let wanted = ((seconds * f64::from(self.mel.config().rate)).round() as usize).max(1);
@@ -156,7 +156,7 @@ impl Clips {
             values: Vec::new(),
         };
         for piece in samples.chunks(self.segment) {
-            let is_tail = matches!(self.clip, Clip::True) && segments.count > 0;
+            let is_tail = matches!(self.clip, ClipLength::Full) && segments.count > 0;
             if is_tail && piece.len() < self.segment / SHORT_TAIL {
                 break;
             }
@@ -210,7 +210,7 @@ pub(crate) mod tests {
     use hark_encode::model::{AudioEncoder, EmbedEvent};
     use hark_encode::towers::AudioConfig;
     use hark_encode::towers::cnn::CnnConfig;
-    use hark_encode::weights::Seeded;
+    use hark_encode::weights::RandomInit;
     use std::ops::ControlFlow;
 
     const RATE: usize = 32_000;
@@ -241,7 +241,7 @@ pub(crate) mod tests {
         samples.into_iter().map(|x| f32::from(x) / 32_768.0).collect()
     }
 
-    pub(crate) fn card(clip: Clip) -> AudioCard {
+    pub(crate) fn card(clip: ClipLength) -> AudioCard {
         AudioCard {
             side: SideConfig {
                 network: AudioConfig::Cnn(CnnConfig {
@@ -257,25 +257,25 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn clips(clip: Clip) -> Clips {
+    pub(crate) fn clips(clip: ClipLength) -> Clips {
         clips_with(clip, false, None)
     }
 
-    fn clips_with(clip: Clip, jitter: bool, masking: Option<Masking>) -> Clips {
+    fn clips_with(clip: ClipLength, jitter: bool, masking: Option<Masking>) -> Clips {
         let cache = AudioCache::without(RATE as u32);
         Clips::new(&card(clip), jitter, masking, cache, 60.0).unwrap()
     }
 
-    fn encoder(clip: Clip) -> AudioEncoder {
+    fn encoder(clip: ClipLength) -> AudioEncoder {
         let card = card(clip);
         let network =
-            DualEncoder::build(Some(&card.side), None, &Seeded(1), Compute::cpu(1).device()).unwrap();
+            DualEncoder::build(Some(&card.side), None, &RandomInit(1), Compute::cpu(1).device()).unwrap();
         AudioEncoder::new(network.audio.unwrap(), card, &Compute::cpu(1)).unwrap()
     }
 
     /// Log-mels of segments, as the encoder computes them.
     fn log_mels(segments: &[Vec<f32>]) -> Vec<f32> {
-        let encoder = encoder(Clip::True);
+        let encoder = encoder(ClipLength::Full);
         let mels = segments.iter().map(|samples| {
             assert_eq!(samples.len(), SEGMENT);
             encoder.log_mel(samples).unwrap().segment(0).to_vec()
@@ -291,7 +291,7 @@ pub(crate) mod tests {
     }
 
     /// How many segments the encoder takes of a recording.
-    fn segments_embedded(path: &Path, clip: Clip) -> usize {
+    fn segments_embedded(path: &Path, clip: ClipLength) -> usize {
         let mut count = 0;
         let deliver = &mut |told: EmbedEvent| {
             if let EmbedEvent::Recording { result, .. } = told {
@@ -317,11 +317,15 @@ pub(crate) mod tests {
             (3 * SEGMENT - 1, 3),
         ] {
             let recorded = record(&path, samples, 3);
-            let segments = clips(Clip::True).segments(&path, None).unwrap();
+            let segments = clips(ClipLength::Full).segments(&path, None).unwrap();
             assert_eq!(segments.count, count, "{samples} samples");
             let pieces: Vec<Vec<f32>> = recorded.chunks(SEGMENT).take(count).map(padded).collect();
             assert_eq!(segments.values, log_mels(&pieces), "{samples} samples");
-            assert_eq!(segments_embedded(&path, Clip::True), count, "{samples} samples");
+            assert_eq!(
+                segments_embedded(&path, ClipLength::Full),
+                count,
+                "{samples} samples"
+            );
         }
     }
 
@@ -330,7 +334,7 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         // Two segments and a half.
-        let clip = Clip::Padded { seconds: 0.5 };
+        let clip = ClipLength::Fixed { seconds: 0.5 };
         for samples in [100, 2 * SEGMENT, RATE / 2] {
             let mut recorded = record(&path, samples, 4);
             recorded.resize(3 * SEGMENT, 0.0);
@@ -350,7 +354,7 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         let recorded = record(&path, 4 * SEGMENT, 5);
-        let clips = clips(Clip::Padded { seconds: 0.2 });
+        let clips = clips(ClipLength::Fixed { seconds: 0.2 });
         let first = clips.segments(&path, None).unwrap();
         assert_eq!(
             (first.count, &first.values),
@@ -381,12 +385,12 @@ pub(crate) mod tests {
             frequency: 40,
         });
         for (jitter, masking) in [(true, None), (false, masking), (true, masking)] {
-            let clips = clips_with(Clip::True, jitter, masking);
+            let clips = clips_with(ClipLength::Full, jitter, masking);
             let plain = clips.segments(&path, None).unwrap();
             let one = clips.segments(&path, Some(1)).unwrap();
             assert_eq!(clips.segments(&path, Some(1)).unwrap(), one);
             assert_eq!(
-                clips_with(Clip::True, jitter, masking)
+                clips_with(ClipLength::Full, jitter, masking)
                     .segments(&path, Some(1))
                     .unwrap(),
                 one
@@ -394,7 +398,10 @@ pub(crate) mod tests {
             assert_ne!(clips.segments(&path, Some(2)).unwrap(), one);
             assert_ne!(one, plain);
             assert_eq!(one.count, 2);
-            assert_eq!(plain, self::clips(Clip::True).segments(&path, None).unwrap());
+            assert_eq!(
+                plain,
+                self::clips(ClipLength::Full).segments(&path, None).unwrap()
+            );
         }
     }
 
@@ -403,7 +410,7 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         record(&path, 2 * SEGMENT, 7);
-        let clips = clips(Clip::True);
+        let clips = clips(ClipLength::Full);
         let first = clips.segments(&path, None).unwrap();
         let in_training = clips.segments(&path, Some(1)).unwrap();
         // Without the file only memory can answer.
@@ -411,7 +418,7 @@ pub(crate) mod tests {
         assert_eq!(clips.segments(&path, None).unwrap(), first);
         assert_eq!(clips.segments(&path, Some(2)).unwrap(), in_training);
         assert_eq!(first, in_training);
-        let anew = self::clips(Clip::True).segments(&path, None);
+        let anew = self::clips(ClipLength::Full).segments(&path, None);
         assert!(matches!(anew, Err(Error::Corpus(_))));
     }
 
@@ -420,8 +427,8 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         record(&path, 2 * SEGMENT, 7);
-        let cropped = clips(Clip::Padded { seconds: 0.2 });
-        let jittered = clips_with(Clip::True, true, None);
+        let cropped = clips(ClipLength::Fixed { seconds: 0.2 });
+        let jittered = clips_with(ClipLength::Full, true, None);
         for clips in [&cropped, &jittered] {
             clips.segments(&path, Some(1)).unwrap();
             assert_eq!(clips.kept().len(), 0);
@@ -434,7 +441,7 @@ pub(crate) mod tests {
         let paths = [1, 2].map(|nth| folder.path().join(format!("{nth}.wav")));
         record(&paths[0], SEGMENT, 1);
         record(&paths[1], 2 * SEGMENT, 2);
-        let clips = clips(Clip::True);
+        let clips = clips(ClipLength::Full);
         let segments = paths.each_ref().map(|path| clips.segments(path, None).unwrap());
         let (batch, counts) = clips.batch(&segments).unwrap();
         assert_eq!(counts, [1, 2]);
@@ -452,10 +459,10 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         record(&path, 0, 1);
-        for clip in [Clip::True, Clip::Padded { seconds: 0.2 }] {
+        for clip in [ClipLength::Full, ClipLength::Fixed { seconds: 0.2 }] {
             assert!(clips(clip).segments(&path, None).is_err());
         }
         fs_err::write(&path, "no recording").unwrap();
-        assert!(clips(Clip::True).segments(&path, None).is_err());
+        assert!(clips(ClipLength::Full).segments(&path, None).is_err());
     }
 }

@@ -7,10 +7,10 @@ use hark_encode::card::{self, AudioCard, Card, TextCard};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{DualEncoder, SideConfig};
 use hark_encode::model::{self, TOKENIZER, WEIGHTS};
-use hark_encode::store;
 use hark_encode::tokenize;
 use hark_encode::towers::TextConfig;
-use hark_encode::weights::Seeded;
+use hark_encode::weights::RandomInit;
+use hark_encode::weights_file;
 
 use crate::Error;
 use crate::recipe::{Audio, Recipe, Text};
@@ -206,7 +206,7 @@ pub fn start(
     ));
     for (prefix, from) in given {
         let file = weights_of(&find(&from)?)?;
-        network = store::update(network, &mut |name, shape, numbers| {
+        network = weights_file::update(network, &mut |name, shape, numbers| {
             if name.starts_with(&prefix) && !is_part(name, &recipe.training.fresh) {
                 file.take(name, shape)
             } else {
@@ -225,7 +225,7 @@ pub fn start(
 pub fn random(recipe: &Recipe, card: &Card, device: &Device) -> Result<DualEncoder, Error> {
     let audio = card.audio.as_ref().map(|card| &card.side);
     let text = card.text.as_ref().map(|card| &card.side);
-    let network = DualEncoder::build(audio, text, &Seeded(recipe.seed), device)?;
+    let network = DualEncoder::build(audio, text, &RandomInit(recipe.seed), device)?;
     check_parts(recipe, &network)?;
     Ok(network)
 }
@@ -252,7 +252,7 @@ fn check_all_taken(file: &Checkpoint, prefix: &str, fresh: &[String]) -> Result<
 
 /// That every part which a recipe names exists: a misspelt one would be ignored.
 fn check_parts(recipe: &Recipe, network: &DualEncoder) -> Result<(), Error> {
-    let names: Vec<String> = store::parameters(network)
+    let names: Vec<String> = weights_file::parameters(network)
         .into_iter()
         .map(|stored| stored.name)
         .collect();
@@ -323,13 +323,13 @@ train-tokenizer = "words"
 
     /// Names and numbers of all parameters.
     pub(crate) fn all(network: &DualEncoder) -> Vec<(String, Vec<f32>)> {
-        let stored = store::parameters(network).into_iter();
+        let stored = weights_file::parameters(network).into_iter();
         stored.map(|stored| (stored.name, (stored.numbers)())).collect()
     }
 
     /// Writes a model of this recipe of which no tensor is as a fresh one, and gives its parameters.
     fn model(folder: &Path, recipe: &Recipe) -> Vec<(String, Vec<f32>)> {
-        let shifted = store::update(tiny(recipe), &mut |_, _, numbers| {
+        let shifted = weights_file::update(tiny(recipe), &mut |_, _, numbers| {
             Ok(numbers.into_iter().map(|x| x + 2.0).collect())
         });
         let network = shifted.unwrap();

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use burn::module::Module;
-use hark_encode::store;
+use hark_encode::weights_file;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -122,7 +122,7 @@ impl AdamW {
         let correction_2 = (1.0 - beta_2.powi(t)).sqrt();
         let config = self.config;
         let moments = &mut self.moments;
-        let network = store::update(network, &mut |name, shape, mut numbers| {
+        let network = weights_file::update(network, &mut |name, shape, mut numbers| {
             let Some(gradient) = gradients.get(name) else {
                 return Ok(numbers);
             };
@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn numbers(network: &Two, name: &str) -> Vec<f32> {
-        let all = store::parameters(network);
+        let all = weights_file::parameters(network);
         (all.iter().find(|stored| stored.name == name).unwrap().numbers)()
     }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use hark_audio::MelConfig;
 use hark_audio::augment::Masking;
 use hark_corpus::{Check, DatasetConfig};
-use hark_encode::card::Clip;
+use hark_encode::card::ClipLength;
 use hark_encode::tokenize::Kind;
 use hark_encode::towers::{AudioConfig, TextConfig};
 use hark_relevance::RelevanceFunction;
@@ -143,7 +143,7 @@ pub struct Audio {
     #[serde(default = "ten")]
     pub segment_seconds: f64,
     /// Which of its segments count.
-    pub clip: Clip,
+    pub clip: ClipLength,
     /// Whether training moves the edges of the mel bands at random. A frozen tower sees clips as they are: without this, without
     /// masks, from their start and without patchout.
     #[serde(default)]
@@ -412,8 +412,8 @@ impl Recipe {
         }
         check_seconds("audio.segment-seconds", audio.segment_seconds)?;
         match audio.clip {
-            Clip::True => Ok(()),
-            Clip::Padded { seconds } => check_seconds("audio.clip.seconds", seconds),
+            ClipLength::Full => Ok(()),
+            ClipLength::Fixed { seconds } => check_seconds("audio.clip.seconds", seconds),
         }
     }
 

@@ -24,7 +24,7 @@ use hark_encode::card::Card;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::DualEncoder;
 use hark_encode::model;
-use hark_encode::store::{self, Stored};
+use hark_encode::weights_file::{self, NamedTensor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -155,16 +155,16 @@ impl Run {
     /// # Errors
     /// If it cannot be written; the last checkpoint is intact then.
     pub fn save(&self, network: &DualEncoder, optimizer: &AdamW, state: &State) -> Result<(), Error> {
-        let mut stored: Vec<Stored<'_>> = store::parameters(network)
+        let mut stored: Vec<NamedTensor<'_>> = weights_file::parameters(network)
             .into_iter()
-            .map(|stored| Stored {
+            .map(|stored| NamedTensor {
                 name: format!("model.{}", stored.name),
                 ..stored
             })
             .collect();
         for (name, moments) in &optimizer.moments {
             for (kind, numbers) in [("first", &moments.first), ("second", &moments.second)] {
-                stored.push(Stored {
+                stored.push(NamedTensor {
                     name: format!("{kind}.{name}"),
                     shape: vec![numbers.len()],
                     numbers: Box::new(|| numbers.clone()),
@@ -180,7 +180,7 @@ impl Run {
             source,
         })?;
         write_beside(&self.path(CHECKPOINT), &|path| {
-            Ok(store::write(&stored, &[(FORMAT, &state)], path)?)
+            Ok(weights_file::write(&stored, &[(FORMAT, &state)], path)?)
         })
     }
 
@@ -225,7 +225,7 @@ impl Run {
             cause: Box::new(cause),
         };
         let mut moments = BTreeMap::new();
-        let network = store::update(network, &mut |name, shape, _| {
+        let network = weights_file::update(network, &mut |name, shape, _| {
             let numbers = file.take(&format!("model.{name}"), shape)?;
             let size = [numbers.len()];
             // A parameter that had no part in any loss has no moments; how many have is checked below.
@@ -273,7 +273,7 @@ impl Run {
             source,
         })?;
         write_beside(&folder.join(model::WEIGHTS), &|path| {
-            Ok(store::save(network, path)?)
+            Ok(weights_file::save(network, path)?)
         })?;
         write_whole(&folder.join(model::TOKENIZER), &|file| {
             Ok(file.write_all(tokenizer.as_bytes())?)
@@ -362,7 +362,7 @@ mod tests {
         let mut network = tiny(&recipe(&[]));
         let mut optimizer = AdamW::new(AdamWConfig::default());
         for step in 1..=2 {
-            let parameters = store::parameters(&network).into_iter();
+            let parameters = weights_file::parameters(&network).into_iter();
             let gradients: Gradients = parameters
                 .filter(|stored| is_trained(&stored.name))
                 .map(|stored| {
@@ -441,16 +441,16 @@ mod tests {
     }
 
     /// Writes the checkpoint again, with changes to its tensors.
-    fn tamper(run: &Run, change: &dyn Fn(&mut Vec<Stored>)) {
+    fn tamper(run: &Run, change: &dyn Fn(&mut Vec<NamedTensor>)) {
         let path = run.path(CHECKPOINT);
         let file = Checkpoint::open(&path).unwrap();
         let state = file.header(FORMAT).unwrap().to_owned();
-        let mut tensors: Vec<Stored> = file
+        let mut tensors: Vec<NamedTensor> = file
             .names()
             .map(|name| {
                 let shape = file.shape(name).unwrap().to_vec();
                 let numbers = file.take(name, &shape).unwrap();
-                Stored {
+                NamedTensor {
                     name: name.to_owned(),
                     shape,
                     numbers: Box::new(move || numbers.clone()),
@@ -458,17 +458,17 @@ mod tests {
             })
             .collect();
         change(&mut tensors);
-        store::write(&tensors, &[(FORMAT, &state)], &path).unwrap();
+        weights_file::write(&tensors, &[(FORMAT, &state)], &path).unwrap();
     }
 
     #[test]
     fn a_checkpoint_that_is_not_this_networks_is_refused() {
         const PARAMETER: &str = "audio.tower.gather.weight";
-        type Change<'a> = &'a dyn Fn(&mut Vec<Stored>);
-        fn without(prefix: &'static str) -> impl Fn(&mut Vec<Stored>) {
+        type Change<'a> = &'a dyn Fn(&mut Vec<NamedTensor>);
+        fn without(prefix: &'static str) -> impl Fn(&mut Vec<NamedTensor>) {
             move |tensors| tensors.retain(|stored| stored.name != format!("{prefix}.{PARAMETER}"))
         }
-        fn flat(prefix: &'static str) -> impl Fn(&mut Vec<Stored>) {
+        fn flat(prefix: &'static str) -> impl Fn(&mut Vec<NamedTensor>) {
             move |tensors| {
                 for stored in tensors {
                     if stored.name == format!("{prefix}.{PARAMETER}") {
@@ -477,9 +477,9 @@ mod tests {
                 }
             }
         }
-        fn more(name: &'static str) -> impl Fn(&mut Vec<Stored>) {
+        fn more(name: &'static str) -> impl Fn(&mut Vec<NamedTensor>) {
             move |tensors| {
-                tensors.push(Stored {
+                tensors.push(NamedTensor {
                     name: name.to_owned(),
                     shape: vec![1],
                     numbers: Box::new(|| vec![0.0]),
@@ -562,7 +562,7 @@ mod tests {
         refuse(&replaced("hark checkpoint 1", "hark checkpoint 2"));
         refuse(&replaced("updates", "updatez"));
         // A model is no checkpoint.
-        store::save(&trained().0, &path).unwrap();
+        weights_file::save(&trained().0, &path).unwrap();
         let error = load(&run, &[]).unwrap_err().to_string();
         assert!(error.contains("no checkpoint of a training"), "{error}");
     }
@@ -617,7 +617,7 @@ mod tests {
         assert_eq!(Card::read(&best.join(model::CARD)).unwrap(), card);
         assert_eq!(fs_err::read(best.join(model::TOKENIZER)).unwrap(), b"{ }");
         let file = Checkpoint::open(&best.join(model::WEIGHTS)).unwrap();
-        let network = store::load(tiny(&recipe(&[])), file, &[]).unwrap();
+        let network = weights_file::load(tiny(&recipe(&[])), file, &[]).unwrap();
         assert_eq!(bits(&network), bits(&trained().0));
         assert!(model::AudioEncoder::open(&best, &hark_encode::Compute::cpu(1)).is_ok());
     }

@@ -9,9 +9,9 @@ use hark_corpus::Dataset;
 use hark_encode::card::{Card, TextCard};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::DualEncoder;
-use hark_encode::store::{self, Stored};
 use hark_encode::tokenize::Tokenizer;
 use hark_encode::towers::TokenBatch;
+use hark_encode::weights_file::{self, NamedTensor};
 use hark_work::progress::Progress;
 use sha2::{Digest, Sha256};
 
@@ -256,7 +256,7 @@ impl Split {
         let mut hash = Sha256::new();
         hash.update(format!("{} {}\0", FORMAT.1, clips.longest_seconds()));
         let prefix = if audio { "audio.tower." } else { "text.tower." };
-        for stored in store::parameters(network) {
+        for stored in weights_file::parameters(network) {
             if stored.name.starts_with(prefix) {
                 hash.update(stored.name.as_bytes());
                 for number in (stored.numbers)() {
@@ -329,7 +329,7 @@ fn stored(
         values,
     };
     if let Some(path) = path {
-        let tensor = Stored {
+        let tensor = NamedTensor {
             name: FEATURES.into(),
             shape: vec![items, features.width],
             numbers: Box::new(|| features.values.clone()),
@@ -337,7 +337,11 @@ fn stored(
         // Keeping them is a convenience: a full disk must not end a training that has them in memory.
         let _ = path.parent().map(fs_err::create_dir_all);
         let _ = write_beside(path, &|path| {
-            Ok(store::write(std::slice::from_ref(&tensor), &[FORMAT], path)?)
+            Ok(weights_file::write(
+                std::slice::from_ref(&tensor),
+                &[FORMAT],
+                path,
+            )?)
         });
     }
     Ok(features)
@@ -398,7 +402,7 @@ mod tests {
     fn freeze(split: &mut Split, set: &[&str], which: (bool, bool), features: Option<&Path>) -> bool {
         let recipe = recipe(set);
         let (network, card) = (tiny(&recipe), tiny_card(&recipe));
-        let clips = clips(card::Clip::True);
+        let clips = clips(card::ClipLength::Full);
         let computed = std::sync::atomic::AtomicBool::new(false);
         let progress = &|_, _| {
             computed.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -426,7 +430,7 @@ mod tests {
     fn features_of_frozen_towers_give_the_same_vectors() {
         let folder = tempfile::tempdir().unwrap();
         let mut split = split(folder.path());
-        let (network, clips) = (tiny(&recipe(&[])), clips(card::Clip::True));
+        let (network, clips) = (tiny(&recipe(&[])), clips(card::ClipLength::Full));
         let embed = |split: &Split| {
             let go_on = &hark_work::progress::no_progress;
             split.embed(&network, &clips, 2, go_on).unwrap()
@@ -549,7 +553,7 @@ mod tests {
         let mut split = split(folder.path());
         let recipe = recipe(&[]);
         let (network, card) = (tiny(&recipe), tiny_card(&recipe));
-        let clips = clips(card::Clip::True);
+        let clips = clips(card::ClipLength::Full);
         let stop = &mut |_, _| ControlFlow::Break(());
         let stopped = split.embed(&network, &clips, 1, stop);
         assert!(matches!(stopped, Err(Error::Cancelled)));

@@ -5,9 +5,9 @@ use burn::tensor::{Tensor, TensorData};
 use hark_encode::Compute;
 use hark_encode::dropout::Training;
 use hark_encode::dual::{DualEncoder, SideConfig};
-use hark_encode::store;
 use hark_encode::towers::{AudioConfig, MelBatch, TextConfig, TokenBatch};
-use hark_encode::weights::Seeded;
+use hark_encode::weights::RandomInit;
+use hark_encode::weights_file;
 
 use crate::Error;
 use crate::objective::Objective;
@@ -78,7 +78,7 @@ pub fn gradients(
     if !value.is_finite() {
         return Ok((value, Gradients::new()));
     }
-    Ok((value, store::gradients(network, &loss.backward())))
+    Ok((value, weights_file::gradients(network, &loss.backward())))
 }
 
 /// A network with random weights that is ready to learn, for measuring time.
@@ -91,5 +91,5 @@ pub fn untrained(
     seed: u64,
     compute: &Compute,
 ) -> Result<DualEncoder, Error> {
-    Ok(DualEncoder::build(Some(audio), Some(text), &Seeded(seed), compute.device())?.train())
+    Ok(DualEncoder::build(Some(audio), Some(text), &RandomInit(seed), compute.device())?.train())
 }

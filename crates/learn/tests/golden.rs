@@ -10,9 +10,9 @@ use hark_encode::Compute;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{DualEncoder, Side};
 use hark_encode::import::{Imported, Options, import};
-use hark_encode::store;
 use hark_encode::towers::{MelBatch, TokenBatch};
-use hark_encode::weights::{Source, Start, Weights};
+use hark_encode::weights::{Init, TensorSource, Weights};
+use hark_encode::weights_file;
 use hark_learn::objective::{Direction, Objective, Target};
 use hark_learn::optimizer::{AdamW, AdamWConfig, Gradients, accumulate, clip, norm, scale};
 use hark_learn::schedule::Schedule;
@@ -368,7 +368,7 @@ fn towers() -> Imported {
 struct Final(Checkpoint);
 
 impl Weights for Final {
-    fn numbers(&self, name: &str, shape: &[usize], _: Start) -> Result<Vec<f32>, hark_encode::Error> {
+    fn numbers(&self, name: &str, shape: &[usize], _: Init) -> Result<Vec<f32>, hark_encode::Error> {
         if name.ends_with("self.key.bias") {
             return Ok(vec![f32::NAN; shape[0]]);
         }
@@ -385,7 +385,7 @@ impl Weights for Final {
 /// The final weights as a network of the same form: names, fused layers and layouts then need no second table.
 fn final_network(imported: &Imported, case: &str, device: &Device) -> DualEncoder {
     let file = Final(Checkpoint::open(&golden("training/training.safetensors")).unwrap());
-    let at = |part: &str| Source::new(&file, &format!("{case}.{part}"), device);
+    let at = |part: &str| TensorSource::new(&file, &format!("{case}.{part}"), device);
     let audio = &imported.card.audio.as_ref().unwrap().side;
     let text = &imported.card.text.as_ref().unwrap().side;
     let network = DualEncoder {
@@ -469,7 +469,7 @@ fn train(file: &Trainings, case: &TrainingCase, network: DualEncoder) -> Trained
             let text = network.text.as_ref().unwrap().forward(&texts, None).unwrap();
             let loss = objective.loss(text, audio, &targets, &device);
             trained.losses.push(numbers(loss.clone().inner())[0].into());
-            accumulate(&mut gradients, store::gradients(network, &loss.backward()));
+            accumulate(&mut gradients, weights_file::gradients(network, &loss.backward()));
         }
         scale(&mut gradients, 1.0 / case.accumulate as f32);
         trained.norms.push(match case.max_norm {
@@ -509,8 +509,8 @@ fn check_training(name: &str) {
         assert!(worst <= allowed, "{what} off by {worst:e} of themselves");
     }
 
-    let theirs = store::parameters(&final_network(&imported, name, Compute::cpu(1).device()));
-    let ours = store::parameters(&trained.network);
+    let theirs = weights_file::parameters(&final_network(&imported, name, Compute::cpu(1).device()));
+    let ours = weights_file::parameters(&trained.network);
     assert_eq!(ours.len(), theirs.len());
     let errors = &case.float32_errors;
     let allowed = WEIGHTS_FARTHER * errors.weight;

@@ -7,13 +7,13 @@
 //! What a caption's vector is does not depend on what else is embedded, on the order or on the number of threads.
 
 mod captions;
-mod fixed;
 mod folder;
 pub mod lexicon;
+mod static_encoder;
 
 pub use captions::{CachedSentenceEncoder, Embedded, SentenceModel};
-pub use fixed::{Card, CardCaptions, Parts, StaticEncoder};
 pub use folder::SentenceFolder;
+pub use static_encoder::{Card, CardCaptions, Parts, StaticEncoder};
 
 pub use crate::texts::Batch;
 use crate::tokenize::Tokenizer;

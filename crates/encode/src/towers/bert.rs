@@ -13,7 +13,7 @@ use super::{TokenBatch, Tower, positions};
 use crate::Error;
 use crate::dropout::{Dropout, Site, Training};
 use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Transformer};
-use crate::weights::{Source, Start, parameter};
+use crate::weights::{Init, TensorSource, parameter};
 
 /// The model family, by the name that its configuration gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -203,7 +203,7 @@ impl Tower for Bert {
     type Config = BertConfig;
     type Input = TokenBatch;
 
-    fn build(config: &BertConfig, source: &Source<'_>) -> Result<Self, Error> {
+    fn build(config: &BertConfig, source: &TensorSource<'_>) -> Result<Self, Error> {
         config.check().map_err(|what| Error::Sizes {
             tower: "text transformer",
             what,
@@ -211,7 +211,7 @@ impl Tower for Bert {
         let width = config.width;
         let embeddings = source.at("embeddings");
         let table = |name: &str, rows: usize| {
-            embeddings.parameter(&format!("{name}.weight"), [rows, width], Start::Normal(0.02))
+            embeddings.parameter(&format!("{name}.weight"), [rows, width], Init::Normal(0.02))
         };
         let names = match config.family {
             Family::Bert | Family::Roberta => &BERT,
@@ -230,7 +230,7 @@ impl Tower for Bert {
             (Family::Mpnet, Some(buckets)) => {
                 let shape = [buckets, config.heads];
                 let numbers =
-                    encoder.numbers("relative_attention_bias.weight", &shape, Start::Normal(0.02))?;
+                    encoder.numbers("relative_attention_bias.weight", &shape, Init::Normal(0.02))?;
                 Some(parameter(numbers, shape, source.device()))
             }
             _ => None,

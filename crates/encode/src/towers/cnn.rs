@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::{MelBatch, Tower};
 use crate::Error;
 use crate::dropout::Training;
-use crate::weights::{Source, Start, linear_of_rows};
+use crate::weights::{Init, TensorSource, linear_of_rows};
 
 /// Side of every kernel.
 const KERNEL: usize = 3;
@@ -98,13 +98,13 @@ impl Tower for Cnn {
     type Config = CnnConfig;
     type Input = MelBatch;
 
-    fn build(config: &CnnConfig, source: &Source<'_>) -> Result<Self, Error> {
+    fn build(config: &CnnConfig, source: &TensorSource<'_>) -> Result<Self, Error> {
         config.check().map_err(|what| Error::Sizes {
             tower: "convolutional network",
             what,
         })?;
         // He et al. 2015: the deviation that keeps the size of what goes through layers with ReLU.
-        let start = |inputs: usize| Start::Normal((2.0 / inputs as f32).sqrt());
+        let start = |inputs: usize| Init::Normal((2.0 / inputs as f32).sqrt());
         let inputs = std::iter::once(&1).chain(&config.channels);
         let stages = inputs
             .zip(&config.channels)
@@ -114,13 +114,13 @@ impl Tower for Cnn {
                 let shape = [output, input, KERNEL, KERNEL];
                 Ok::<_, Error>(Stage {
                     weight: source.parameter("weight", shape, start(input * KERNEL * KERNEL))?,
-                    bias: source.parameter("bias", [output], Start::Zeros)?,
+                    bias: source.parameter("bias", [output], Init::Zeros)?,
                 })
             });
         let stages = stages.collect::<Result<Vec<_>, _>>()?;
         let input = config.channels.last().copied().unwrap_or(1) * config.bands();
         let rows = source.numbers("gather.weight", &[config.width, input], start(input))?;
-        let bias = source.numbers("gather.bias", &[config.width], Start::Zeros)?;
+        let bias = source.numbers("gather.bias", &[config.width], Init::Zeros)?;
         Ok(Self {
             stages,
             gather: linear_of_rows(&rows, bias, input, source.device()),

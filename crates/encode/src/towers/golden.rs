@@ -13,9 +13,9 @@ use crate::checkpoint::Checkpoint;
 use crate::dropout::Training;
 use crate::dual::{DualEncoder, Side, SideConfig};
 use crate::import::{Imported, Options, import};
-use crate::store;
 use crate::texts::numbers;
-use crate::weights::Source;
+use crate::weights::TensorSource;
+use crate::weights_file;
 use hark_work::random::mix;
 
 fn folder() -> PathBuf {
@@ -231,7 +231,7 @@ impl ModuleVisitor for Gather<'_> {
 fn expected_gradients(imported: &Imported, set: &str) -> DualEncoder {
     let file = Checkpoint::open(&folder().join("expected.safetensors")).unwrap();
     let device = Device::flex();
-    let at = |part: &str| Source::new(&file, &format!("{set}grad.{part}"), &device);
+    let at = |part: &str| TensorSource::new(&file, &format!("{set}grad.{part}"), &device);
     let audio: &SideConfig<_> = &imported.card.audio.as_ref().unwrap().side;
     let text = &imported.card.text.as_ref().unwrap().side;
     DualEncoder {
@@ -269,7 +269,7 @@ fn check_gradients(set: &str, training: Option<&Training>, kept: Option<&Kept>) 
         found: Vec::new(),
     };
     network.visit(&mut gather);
-    let expected = store::parameters(&expected_gradients(&imported, set));
+    let expected = weights_file::parameters(&expected_gradients(&imported, set));
     assert_eq!(gather.found.len(), expected.len());
     let largest = |numbers: &[f32]| numbers.iter().fold(0.0_f32, |a, b| a.max(b.abs()));
     let of_all = expected

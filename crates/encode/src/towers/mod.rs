@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::dropout::Training;
-use crate::weights::Source;
+use crate::weights::TensorSource;
 
 /// A network from an input to one vector for each of its items.
 pub trait Tower: Module {
@@ -31,7 +31,7 @@ pub trait Tower: Module {
     ///
     /// # Errors
     /// [`Error::Sizes`] if the configuration is impossible; what the source says if a tensor is missing or misshapen.
-    fn build(config: &Self::Config, source: &Source<'_>) -> Result<Self, Error>;
+    fn build(config: &Self::Config, source: &TensorSource<'_>) -> Result<Self, Error>;
 
     /// Length of the vectors.
     fn width(&self) -> usize;
@@ -229,7 +229,7 @@ macro_rules! registry {
             type Config = $config;
             type Input = $input;
 
-            fn build(config: &$config, source: &Source<'_>) -> Result<Self, Error> {
+            fn build(config: &$config, source: &TensorSource<'_>) -> Result<Self, Error> {
                 match config {
                     $($config::$variant(config) => Ok(Self::$variant(<$module>::build(config, source)?)),)+
                 }

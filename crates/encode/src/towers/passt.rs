@@ -18,7 +18,7 @@ use super::{MelBatch, Tower};
 use crate::Error;
 use crate::dropout::Training;
 use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Transformer};
-use crate::weights::{Source, Start, linear_of_rows, parameter, transposed};
+use crate::weights::{Init, TensorSource, linear_of_rows, parameter, transposed};
 use hark_work::random::{Random, key};
 
 /// The sizes of a PaSST.
@@ -202,17 +202,17 @@ impl Tower for Passt {
     type Config = PasstConfig;
     type Input = MelBatch;
 
-    fn build(config: &PasstConfig, source: &Source<'_>) -> Result<Self, Error> {
+    fn build(config: &PasstConfig, source: &TensorSource<'_>) -> Result<Self, Error> {
         config
             .check()
             .map_err(|what| Error::Sizes { tower: "PaSST", what })?;
         let (width, rows, columns) = (config.width, config.rows(), config.columns);
         let device = source.device();
-        let normal = Start::Normal(0.02);
+        let normal = Init::Normal(0.02);
         // [width, 1, patch, patch], a convolution whose steps do not overlap in what they learn: one matrix product.
         let shape = [width, 1, config.patch, config.patch];
         let kernel = source.numbers("patch_embed.proj.weight", &shape, normal)?;
-        let bias = source.numbers("patch_embed.proj.bias", &[width], Start::Zeros)?;
+        let bias = source.numbers("patch_embed.proj.bias", &[width], Init::Zeros)?;
         let token = |name| {
             let numbers = source.numbers(name, &[1, 1, width], normal)?;
             Ok::<_, Error>(parameter(numbers, [width], device))

@@ -8,7 +8,7 @@ use super::bert::{Bert, BertConfig, Family, Pooling};
 use super::{TokenBatch, Tower};
 use crate::Error;
 use crate::dropout::Training;
-use crate::weights::Source;
+use crate::weights::TensorSource;
 
 /// The sizes of a RoBERTa.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ impl Tower for Roberta {
     type Config = RobertaConfig;
     type Input = TokenBatch;
 
-    fn build(config: &RobertaConfig, source: &Source<'_>) -> Result<Self, Error> {
+    fn build(config: &RobertaConfig, source: &TensorSource<'_>) -> Result<Self, Error> {
         let network = Bert::build(&config.network(), source)?;
         Ok(Self { network })
     }

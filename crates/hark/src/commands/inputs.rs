@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use hark_corpus::{CaptionSet, Format};
 use hark_encode::Compute;
-use hark_encode::card::Clip;
+use hark_encode::card::ClipLength;
 use hark_encode::sentence::{CachedSentenceEncoder, Embedded, SentenceModel};
 use hark_nearest::Vectors;
 
@@ -116,12 +116,12 @@ pub fn gather(texts: &[String], files: &[PathBuf], columns: &ColumnArgs) -> Resu
 }
 
 /// Which segments of a recording count: `true`, or a number of seconds.
-pub fn clip(text: &str) -> Result<Clip, String> {
+pub fn clip(text: &str) -> Result<ClipLength, String> {
     if text == "true" {
-        return Ok(Clip::True);
+        return Ok(ClipLength::Full);
     }
     match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Clip::Padded { seconds }),
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(ClipLength::Fixed { seconds }),
         _ => Err("give `true`, or a number of seconds from 0.1 to 3600".to_owned()),
     }
 }

@@ -67,7 +67,7 @@ pub enum Model {
 pub fn open_any(home: &Home, name: &str) -> Result<Model> {
     if name == BUILT_IN {
         return Ok(Model::Sentence(SentenceModel::Static(Box::new(
-            StaticEncoder::embedded()?,
+            StaticEncoder::built_in()?,
         ))));
     }
     let folder = find(home, name)?;

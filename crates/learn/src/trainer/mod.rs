@@ -19,7 +19,7 @@ use hark_corpus::Dataset;
 use hark_encode::card::Card;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::DualEncoder;
-use hark_encode::{Compute, model, store};
+use hark_encode::{Compute, model, weights_file};
 use hark_work::random::{Random, key};
 
 use self::learner::{Learner, make_batch, targets};
@@ -216,7 +216,7 @@ impl Trainer {
     }
 
     fn run(&mut self, on_event: OnEvent<'_>) -> Result<(), Error> {
-        let trained = store::parameters(&self.network);
+        let trained = weights_file::parameters(&self.network);
         let freeze = &self.recipe.training.freeze;
         let trained = trained.iter().filter(|stored| !is_part(&stored.name, freeze));
         let ready = TrainEvent::Ready {
@@ -389,7 +389,7 @@ impl Trainer {
         let last = self.network.clone().valid();
         self.run.save_model(LAST, &self.card, &last, &self.tokenizer)?;
         let file = Checkpoint::open(&self.run.path(BEST).join(model::WEIGHTS))?;
-        let network = store::load(last, file, &[])?;
+        let network = weights_file::load(last, file, &[])?;
         let test = match self.test.take() {
             Some(split) => {
                 let embedded = split.embed(&network, &self.clips, self.workers, &|done, total| {

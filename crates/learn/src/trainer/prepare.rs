@@ -8,7 +8,7 @@ use hark_encode::card::Card;
 use hark_encode::dual::DualEncoder;
 use hark_encode::tokenize::Tokenizer;
 use hark_encode::towers::Tower;
-use hark_encode::{model, store};
+use hark_encode::{model, weights_file};
 use hark_nearest::Vectors;
 use hark_relevance::RelevanceFunction;
 use hark_work::random::{Random, key};
@@ -122,7 +122,7 @@ impl Trainer {
         }
 
         Ok(Self {
-            network: store::freeze(network.train(), &|name| is_part(name, &freeze)),
+            network: weights_file::freeze(network.train(), &|name| is_part(name, &freeze)),
             recipe,
             run,
             card,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use hark_encode::card::Clip;
+use hark_encode::card::ClipLength;
 use hark_encode::model::TextEncoder;
 use hark_nearest::Vectors;
 use serde_json::json;
@@ -47,7 +47,7 @@ pub struct Args {
     model: ModelArgs,
     /// Which segments of a recording count: `true`, or a number of seconds to pad or crop to [default: as the model was trained]
     #[arg(long, value_name = "LENGTH", value_parser = clip, requires = "recordings")]
-    clip: Option<Clip>,
+    clip: Option<ClipLength>,
     /// Keep the rows that the output file already has
     #[arg(long, requires = "recordings")]
     resume: bool,

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use fs_err as fs;
 use hark_encode::Compute;
-use hark_encode::card::Clip;
+use hark_encode::card::ClipLength;
 use hark_encode::import::{Options, import};
 use serde_json::json;
 
@@ -28,7 +28,7 @@ pub struct Args {
     tokenizer: Option<PathBuf>,
     /// Which segments of a clip count: `true`, or a number of seconds that clips are padded or cropped to [default: as the checkpoint's own program does]
     #[arg(long, value_name = "LENGTH", value_parser = clip)]
-    clip: Option<Clip>,
+    clip: Option<ClipLength>,
     /// Length of a segment, in seconds [default: the most that the tower hears at once: 10 for most]
     #[arg(long, value_name = "SECONDS")]
     segment_seconds: Option<f64>,

@@ -115,7 +115,7 @@ impl StaticEncoder {
     /// ```
     /// use hark_encode::sentence::StaticEncoder;
     ///
-    /// let encoder = StaticEncoder::embedded()?;
+    /// let encoder = StaticEncoder::built_in()?;
     /// let vectors = encoder.embed(&["a dog barks", "a dog is barking", "rain falls"])?;
     /// let h = |a: usize, b: usize| -> f32 {
     ///     let row = |nth: usize| &vectors[nth * encoder.dim()..][..encoder.dim()];
@@ -127,7 +127,7 @@ impl StaticEncoder {
     ///
     /// # Errors
     /// None that a user can meet: a test of this crate opens it.
-    pub fn embedded() -> Result<Self, Error> {
+    pub fn built_in() -> Result<Self, Error> {
         Self::parse(EMBEDDED, Path::new("the embedded encoder"))
     }
 

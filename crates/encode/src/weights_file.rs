@@ -2,7 +2,7 @@
 //!
 //! A tensor's name is the path of fields that leads to it, `audio.tower.transformer.blocks.0.expand.weight`; which of the
 //! registered towers it is does not show in it. Layouts are ours: linear layers are `[input, output]`, and
-//! query, key and value are one. Reading fills a network that was built [blank](crate::weights::Blank): every tensor must be
+//! query, key and value are one. Reading fills a network that was built [blank](crate::weights::ZeroInit): every tensor must be
 //! in the file with its shape, and everything in the file must be a tensor of the network.
 //!
 //! A training finds gradients and changes parameters by the same names ([`gradients`], [`update`], [`freeze`]): Burn's own
@@ -48,7 +48,7 @@ impl Names {
 }
 
 /// A parameter of a network.
-pub struct Stored<'a> {
+pub struct NamedTensor<'a> {
     /// The path of fields that leads to it.
     pub name: String,
     /// Its shape.
@@ -58,10 +58,10 @@ pub struct Stored<'a> {
 }
 
 /// All parameters of a network.
-pub fn parameters(module: &impl Module) -> Vec<Stored<'static>> {
+pub fn parameters(module: &impl Module) -> Vec<NamedTensor<'static>> {
     struct Gather {
         names: Names,
-        stored: Vec<Stored<'static>>,
+        stored: Vec<NamedTensor<'static>>,
     }
     impl ModuleVisitor for Gather {
         fn enter_module(&mut self, name: &str, container: &str) {
@@ -72,7 +72,7 @@ pub fn parameters(module: &impl Module) -> Vec<Stored<'static>> {
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             let tensor = param.val().inner();
-            self.stored.push(Stored {
+            self.stored.push(NamedTensor {
                 name: self.names.name(),
                 shape: tensor.dims().to_vec(),
                 numbers: Box::new(move || numbers(tensor.clone())),
@@ -88,7 +88,7 @@ pub fn parameters(module: &impl Module) -> Vec<Stored<'static>> {
 }
 
 // Bytes are made when they are written, one tensor at a time.
-impl View for &Stored<'_> {
+impl View for &NamedTensor<'_> {
     fn dtype(&self) -> Dtype {
         Dtype::F32
     }
@@ -120,7 +120,7 @@ pub fn save(module: &impl Module, path: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn write(stored: &[Stored<'_>], header: &[(&str, &str)], path: &Path) -> Result<(), Error> {
+pub fn write(stored: &[NamedTensor<'_>], header: &[(&str, &str)], path: &Path) -> Result<(), Error> {
     let header: HashMap<String, String> = header
         .iter()
         .map(|&(key, value)| (key.to_owned(), value.to_owned()))
