@@ -12,7 +12,7 @@ with PaSST's frames (window 800, hop 320, FFT 1024), one recording at a time, tw
                         Newer versions of torchaudio.load need torchcodec; where that is missing, soundfile
                         decodes instead, and the output says so.
 
-On the other side stands `hark bench mel FILE... --threads N`, which prints
+On the other side stands `hark-bench mel FILE... --threads N`, which prints
 {"files": .., "seconds": .., "audio_seconds": ..}.
 
 Each peer runs with as many workers as hark has threads, each worker with one thread for its arithmetic.
@@ -24,7 +24,8 @@ the medians are printed. Run it on an idle machine.
 Run, from the root of the repository:
 
   pip install -r bench/requirements.txt
-  python bench/audio.py --data FOLDER --hark target/release/hark
+  cargo build --release -p hark-bench
+  python bench/audio.py --data FOLDER --bench target/release/hark-bench
 """
 
 import argparse
@@ -150,8 +151,8 @@ def timed(pool, name, files):
     return seconds
 
 
-def ask_hark(hark, files, threads):
-    printed = subprocess.run([hark, "bench", "mel", *files, "--threads", str(threads)],
+def ask_hark(bench, files, threads):
+    printed = subprocess.run([bench, "mel", *files, "--threads", str(threads)],
                              check=True, stdout=subprocess.PIPE, text=True).stdout
     timing = json.loads(printed)
     if timing["files"] != len(files):
@@ -173,8 +174,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="a folder of recordings")
     parser.add_argument("--count", type=int, help="only so many of them, evenly spaced (default all)")
-    parser.add_argument("--hark", type=Path, metavar="BINARY",
-                        help="the hark program; without it only the peers are measured")
+    parser.add_argument("--bench", type=Path, metavar="BINARY",
+                        help="the program hark-bench; without it only the peers are measured")
     parser.add_argument("--threads", type=int, default=2, help="threads or workers for all sides (default 2)")
     parser.add_argument("--rounds", type=int, default=5, help="turns for each side (default 5)")
     arguments = parser.parse_args()
@@ -199,7 +200,7 @@ def main():
     if not has_torchcodec():
         print("torchaudio.load has no torchcodec to decode by: soundfile decodes for torchaudio")
 
-    speeds = {name: [] for name in (["hark"] if arguments.hark else []) + list(PEERS)}
+    speeds = {name: [] for name in (["hark"] if arguments.bench else []) + list(PEERS)}
     with (
         ProcessPoolExecutor(arguments.threads, mp_context=multiprocessing.get_context("spawn")) as processes,
         ThreadPoolExecutor(arguments.threads) as threads,
@@ -213,12 +214,12 @@ def main():
             chosen[name] = min(taken, key=taken.get)
             print(f"{name}: " + ", ".join(f"{kind} {len(files) / seconds:.1f}/s" for kind, seconds in taken.items())
                   + f"; {chosen[name]} taken", flush=True)
-        if arguments.hark:
-            ask_hark(arguments.hark, files, arguments.threads)
+        if arguments.bench:
+            ask_hark(arguments.bench, files, arguments.threads)
         for turn in range(arguments.rounds):
             for name in speeds:
                 if name == "hark":
-                    seconds = ask_hark(arguments.hark, files, arguments.threads)["seconds"]
+                    seconds = ask_hark(arguments.bench, files, arguments.threads)["seconds"]
                 else:
                     seconds = timed(pools[chosen[name]], name, files)
                 speeds[name].append(len(files) / seconds)
@@ -228,7 +229,7 @@ def main():
     medians = {name: statistics.median(speed) for name, speed in speeds.items()}
     print("medians: " + ", ".join(f"{name} {speed:.1f} recordings/s ({speed * audio / len(files):.0f} times real time)"
                                   for name, speed in medians.items()))
-    if arguments.hark:
+    if arguments.bench:
         for name in PEERS:
             print(f"hark / {name} = {medians['hark'] / medians[name]:.2f} (above 1: hark is faster)")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether the same recording is recognised in other formats, and told from others, on the recordings of ESC-10.
 
-ffmpeg writes each recording in the formats of VARIANTS; the example `fingerprints` of the crate hark-audio prints how
+ffmpeg writes each recording in the formats of VARIANTS; `hark-bench fingerprints` prints how
 far each original is from its variants and from every other original. Printed are, for each format, how many variants
 are recognised and how far the farthest is; how many pairs of different recordings are taken for one, and how near the
 nearest are; and the same for takes of one source, which are cuts of one longer recording and may overlap. Folds 1 and 2
@@ -9,8 +9,8 @@ are those that the thresholds in `fingerprint.rs` were chosen on, fold 3 the one
 
 Run, from the root of the repository, with ffmpeg on the path:
 
-  cargo build --release -p hark-audio --example fingerprints
-  python bench/duplicates.py --data FOLDER --variants FOLDER --program target/release/examples/fingerprints
+  cargo build --release -p hark-bench
+  python bench/duplicates.py --data FOLDER --variants FOLDER --bench target/release/hark-bench
 
 FOLDER of the data holds esc10.csv (file_name, category, fold, source_id, take) and the files it names. Variants that are
 there already are not made anew.
@@ -18,6 +18,7 @@ there already are not made anew.
 
 import argparse
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -66,13 +67,14 @@ def transcode(source, folder):
                        check=True)
 
 
-def ask(program, lists):
+def ask(bench, lists):
     """Distances between the recordings of groups: `(first, second) -> (alike, distance)` by their paths."""
     lines = "".join("\t".join(map(str, line)) + "\n" for line in lists)
-    printed = subprocess.run([program], input=lines, check=True, stdout=subprocess.PIPE, text=True).stdout
-    for line in printed.splitlines():
-        kind, first, second, alike, distance = line.split("\t")
-        yield kind, first, second, alike == "1", float(distance)
+    printed = subprocess.run([bench, "fingerprints"], input=lines, check=True, stdout=subprocess.PIPE, text=True).stdout
+    measured = json.loads(printed)
+    print(f"pairs a second: {measured['pairs_per_second']}; bytes: {measured['fingerprint_bytes']}", file=sys.stderr)
+    for pair in measured["pairs"]:
+        yield pair["kind"], pair["first"], pair["second"], pair["alike"], pair["distance"]
 
 
 def share(count, of):
@@ -83,7 +85,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="recordings and esc10.csv")
     parser.add_argument("--variants", type=Path, required=True, metavar="FOLDER", help="where variants are written")
-    parser.add_argument("--program", type=Path, metavar="BINARY", help="the example; without it variants are made only")
+    parser.add_argument("--bench", type=Path, metavar="BINARY", help="the program hark-bench; without it variants are made only")
     parser.add_argument("--cut", type=float, metavar="SECONDS",
                         help="use only the beginnings of the recordings, so long; give each length a FOLDER of variants")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="runs of ffmpeg at once")
@@ -103,7 +105,7 @@ def main():
 
     with ThreadPoolExecutor(arguments.threads) as pool:
         about = dict(pool.map(prepare, rows))
-    if not arguments.program:
+    if not arguments.bench:
         return
     names = {}
     lists = []
@@ -114,7 +116,7 @@ def main():
             names[str(made)] = name
             line.append(made)
         lists.append(line)
-    results = list(ask(arguments.program, lists))
+    results = list(ask(arguments.bench, lists))
     for title, folds in (("folds 1 and 2", {"1", "2"}), ("fold 3", {"3"}), ("all folds", {"1", "2", "3"})):
         report(title, folds, results, about, names, arguments.pairs)
 

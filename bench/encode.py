@@ -3,7 +3,7 @@
 
 Both sides encode the same captions, taken evenly over a caption file. On the one side stands
 sentence_transformers.SentenceTransformer.encode with its defaults (batches of 32, sorted by length);
-on the other `hark bench encode`, which prints {"seconds": .., "captions": ..}. Loading the model is left out on both sides. The two take turns, so
+on the other `hark-bench encode`, which prints {"seconds": .., "captions": ..}. Loading the model is left out on both sides. The two take turns, so
 that a change in the load of the machine meets both, and the ratio of the medians is printed. Run it
 on an idle machine all the same: with other programs on its cores torch slows down out of proportion.
 
@@ -13,7 +13,8 @@ The caption file is plain text, one caption per line, or a .csv with columns nam
 Run, from the root of the repository:
 
   pip install -r bench/requirements.txt
-  python bench/encode.py --model FOLDER --captions train.csv --count 2000 --hark target/release/hark
+  cargo build --release -p hark-bench
+  python bench/encode.py --model FOLDER --captions train.csv --count 2000 --bench target/release/hark-bench
 """
 
 import argparse
@@ -46,8 +47,8 @@ def main():
                         help="a Sentence-Transformers model folder")
     parser.add_argument("--captions", type=Path, required=True, metavar="FILE", help="captions, plain text or .csv")
     parser.add_argument("--count", type=int, default=2000, help="how many captions (default 2000)")
-    parser.add_argument("--hark", type=Path, metavar="BINARY",
-                        help="the hark program; without it only sentence-transformers is measured")
+    parser.add_argument("--bench", type=Path, metavar="BINARY",
+                        help="the program hark-bench; without it only sentence-transformers is measured")
     parser.add_argument("--threads", type=int, default=2, help="threads for both sides (default 2)")
     parser.add_argument("--rounds", type=int, default=3, help="turns for each side (default 3)")
     arguments = parser.parse_args()
@@ -85,9 +86,9 @@ def main():
         text = Path(scratch) / "captions.txt"
         text.write_text("".join(caption + "\n" for caption in captions), encoding="utf-8")
         for turn in range(arguments.rounds):
-            if arguments.hark:
+            if arguments.bench:
                 printed = subprocess.run(
-                    [arguments.hark, "bench", "encode", "--model", arguments.model, "--captions", text,
+                    [arguments.bench, "encode", "--model", arguments.model, "--captions", text,
                      "--format", "text", "--count", str(count), "--threads", str(arguments.threads)],
                     check=True, stdout=subprocess.PIPE, text=True,
                 ).stdout

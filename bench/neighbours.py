@@ -11,13 +11,14 @@ recomputed in float64, are more than 2e-6 apart; if an id that only one side has
 better than the other side's last one; or if an id of ours is the row itself, out of range or there
 twice. Ends with 1 if there is such a row.
 
-The hark command is `hark bench neighbours --vectors FILE --k K --threads N --out IDS`, which prints
+Our side is `hark-bench neighbours --vectors FILE --k K --threads N --out IDS`, which prints
 {"seconds": .., "rows": .., "k": ..} and writes integer ids [rows, k].
 
 Run, from the root of the repository:
 
   pip install -r bench/requirements.txt
-  python bench/neighbours.py --vectors vectors.npy --k 100 --hark target/release/hark
+  cargo build --release -p hark-bench
+  python bench/neighbours.py --vectors vectors.npy --k 100 --bench target/release/hark-bench
 """
 
 import argparse
@@ -74,7 +75,7 @@ def main():
     parser.add_argument("--vectors", type=Path, required=True, metavar="NPY",
                         help="float32 unit vectors, [rows, width]")
     parser.add_argument("--k", type=int, default=100, help="neighbours per row (default 100)")
-    parser.add_argument("--hark", type=Path, required=True, metavar="BINARY", help="the hark program")
+    parser.add_argument("--bench", type=Path, required=True, metavar="BINARY", help="the program hark-bench")
     parser.add_argument("--threads", type=int, default=2, help="threads for both sides (default 2)")
     parser.add_argument("--rounds", type=int, default=3, help="turns for each side (default 3)")
     arguments = parser.parse_args()
@@ -102,7 +103,7 @@ def main():
         out = Path(scratch) / "ids.npy"
         for turn in range(arguments.rounds):
             printed = subprocess.run(
-                [arguments.hark, "bench", "neighbours", "--vectors", arguments.vectors, "--k", str(k),
+                [arguments.bench, "neighbours", "--vectors", arguments.vectors, "--k", str(k),
                  "--threads", str(arguments.threads), "--out", out],
                 check=True, stdout=subprocess.PIPE, text=True,
             ).stdout

@@ -5,14 +5,15 @@ Both sides embed log-mels of 10 s (128 bands, 1000 frames) that are ready before
 weights in the architecture `passt_s_p16_s16_128_ap468`: 498 tokens, 768 wide, 12 blocks. Loading and
 building are left out on both sides. On the one side stands hear21passt's model in evaluation mode without
 gradients, which is tried with batches of 1, 4 and 8 before the rounds begin: the fastest is kept. On the
-other stands `hark bench passt --clips N --threads T`, which prints {"clips": .., "seconds": ..}. The two
+other stands `hark-bench passt --clips N --threads T`, which prints {"clips": .., "seconds": ..}. The two
 take turns, so that a change in the load of the machine meets both, and the ratio of the medians is printed.
 Run it on an idle machine all the same: with other programs on its cores torch slows down out of proportion.
 
 Run, from the root of the repository:
 
   pip install -r bench/requirements.txt
-  python bench/passt.py --hark target/release/hark
+  cargo build --release -p hark-bench
+  python bench/passt.py --bench target/release/hark-bench
 """
 
 import argparse
@@ -53,8 +54,8 @@ def embed(torch, model, clips, batch):
     return time.perf_counter() - start
 
 
-def ask_hark(hark, clips, threads):
-    printed = subprocess.run([hark, "bench", "passt", "--clips", str(clips), "--threads", str(threads)],
+def ask_hark(bench, clips, threads):
+    printed = subprocess.run([bench, "passt", "--clips", str(clips), "--threads", str(threads)],
                              check=True, stdout=subprocess.PIPE, text=True).stdout
     timing = json.loads(printed)
     if timing["clips"] != clips:
@@ -65,8 +66,8 @@ def ask_hark(hark, clips, threads):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clips", type=int, default=16, help="clips in each round (default 16)")
-    parser.add_argument("--hark", type=Path, metavar="BINARY",
-                        help="the hark program; without it only hear21passt is measured")
+    parser.add_argument("--bench", type=Path, metavar="BINARY",
+                        help="the program hark-bench; without it only hear21passt is measured")
     parser.add_argument("--threads", type=int, default=2, help="threads for both sides (default 2)")
     parser.add_argument("--rounds", type=int, default=3, help="turns for each side (default 3)")
     arguments = parser.parse_args()
@@ -95,18 +96,18 @@ def main():
     print("hear21passt: " + ", ".join(f"batches of {size} {rate:.2f}/s" for size, rate in tried.items())
           + f"; {batch} taken", flush=True)
 
-    rates = {name: [] for name in (["hark"] if arguments.hark else []) + ["hear21passt"]}
-    if arguments.hark:
-        ask_hark(arguments.hark, min(2, arguments.clips), arguments.threads)
+    rates = {name: [] for name in (["hark"] if arguments.bench else []) + ["hear21passt"]}
+    if arguments.bench:
+        ask_hark(arguments.bench, min(2, arguments.clips), arguments.threads)
     for turn in range(arguments.rounds):
-        if arguments.hark:
-            rates["hark"].append(arguments.clips / ask_hark(arguments.hark, arguments.clips, arguments.threads))
+        if arguments.bench:
+            rates["hark"].append(arguments.clips / ask_hark(arguments.bench, arguments.clips, arguments.threads))
         rates["hear21passt"].append(arguments.clips / embed(torch, model, clips, batch))
         print(f"round {turn + 1}: " + ", ".join(f"{name} {rate[-1]:.2f}/s" for name, rate in rates.items()), flush=True)
 
     medians = {name: statistics.median(rate) for name, rate in rates.items()}
     print("medians: " + ", ".join(f"{name} {rate:.2f} clips/s" for name, rate in medians.items()))
-    if arguments.hark:
+    if arguments.bench:
         print(f"hark / hear21passt = {medians['hark'] / medians['hear21passt']:.2f} (above 1: hark is faster)")
 
 

@@ -7,7 +7,7 @@ are scored in both directions: mAP@10 and R@1, R@5, R@10 of text to audio and of
 - `loop`: the way of most reference evaluations: for each query the inner products with all items, an argsort of the whole
   row, and a look at where the relevant items stand;
 - `table`: the same with few calls: one matrix product, argpartition over rows, and an argsort of the ten best;
-- `hark`: hark bench scoring --clips clips.npy --captions captions.npy --repeat N --threads T, which prints
+- `hark`: hark-bench scoring --clips clips.npy --captions captions.npy --repeat N --threads T, which prints
   {"seconds": [..], "peak_memory_bytes": n, "text_to_audio": {"map_10": x, ..}, "audio_to_text": {..}, ..} and gives more:
   every metric, and what chance would reach.
 
@@ -27,8 +27,9 @@ the full table of scores. This takes 1 GB of disk and of memory, and minutes.
 Run, from the root of the repository:
 
   pip install -r bench/requirements.txt
-  python bench/scoring.py --hark target/release/hark
-  python bench/scoring.py --hark target/release/hark --large --rounds 1
+  cargo build --release -p hark-bench
+  python bench/scoring.py --bench target/release/hark-bench
+  python bench/scoring.py --bench target/release/hark-bench --large --rounds 1
 """
 
 import argparse
@@ -157,7 +158,7 @@ def numpy_side(arguments):
 def command_of(side, arguments, folder):
     count = ["--repeat", arguments.repeat, "--threads", arguments.threads]
     if side == "hark":
-        return [arguments.hark, "bench", "scoring", "--clips", folder / "clips.npy", "--captions", folder / "captions.npy", *count]
+        return [arguments.bench, "scoring", "--clips", folder / "clips.npy", "--captions", folder / "captions.npy", *count]
     vectors = ["--clips", arguments.clips, "--per-clip", arguments.per_clip, "--dim", arguments.dim,
                "--noise", arguments.noise, "--seed", arguments.seed]
     return [sys.executable, __file__, "--side", side, "--folder", folder, *vectors, *count]
@@ -196,12 +197,12 @@ def differences(printed):
 
 
 def compare(arguments, folder):
-    sides = ["loop", "table"] + (["hark"] if arguments.hark else [])
+    sides = ["loop", "table"] + (["hark"] if arguments.bench else [])
     medians, memory, printed = take_turns(sides, arguments, folder)
     for side in sides:
         print(f"{side}: median {medians[side]:.3f} s, peak memory {memory[side] / 1e6:.0f} MB")
     differing = differences(printed)
-    if arguments.hark:
+    if arguments.bench:
         for side in ("loop", "table"):
             print(f"{side} / hark = {medians[side] / medians['hark']:.2f} in time (above 1: hark is faster), "
                   f"hark / {side} = {memory['hark'] / memory[side]:.2f} in memory")
@@ -213,14 +214,14 @@ def compare(arguments, folder):
 
 def large(arguments, folder):
     rows = arguments.clips
-    sides = ["products"] + (["hark"] if arguments.hark else [])
+    sides = ["products"] + (["hark"] if arguments.bench else [])
     medians, memory, printed = take_turns(sides, arguments, folder)
     both = 2 * medians["products"]
     captions = rows * arguments.per_clip
     full = 4 * rows * captions
     print(f"matrix products of both directions by numpy: {both:.1f} s, from {min(BLOCK, captions)} rows of {captions}; "
           f"the full table of scores takes {full / 1e9:.1f} GB")
-    if arguments.hark:
+    if arguments.bench:
         print(f"hark: median {medians['hark']:.1f} s, peak memory {memory['hark'] / 1e9:.2f} GB, "
               f"of which the vectors are {4 * (rows + captions) * arguments.dim / 1e9:.2f} GB")
         print(f"hark / products = {medians['hark'] / both:.2f} in time, "
@@ -231,7 +232,7 @@ def large(arguments, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hark", type=Path, metavar="BINARY", help="the hark program; without it only numpy is measured")
+    parser.add_argument("--bench", type=Path, metavar="BINARY", help="the program hark-bench; without it only numpy is measured")
     parser.add_argument("--clips", type=int, help="number of clips (default 1045, with --large 100,000)")
     parser.add_argument("--per-clip", type=int, help="captions of a clip (default 5, with --large 1)")
     parser.add_argument("--dim", type=int, default=1024, help="numbers in a vector (default 1024)")

@@ -4,7 +4,7 @@
 By default 100,000 vectors of 1,024 numbers and 1,000 queries that are not among them. What is asked for are the ten nearest by
 inner product; the truth is numpy's, over all products in 32 bits. Six sides, each in a process of its own, one after the other:
 
-- `hark-i8`, `hark-f16`: crates/nearest/examples/search.rs: the index keeps numbers in 8 or 16 bits; the first asks for `--again`
+- `hark-i8`, `hark-f16`: `hark-bench search index`: the index keeps numbers in 8 or 16 bits; the first asks for `--again`
   candidates and ranks them again by the vectors' 16-bit numbers, which it holds in memory besides;
 - `hnswlib`: 32-bit numbers;
 - `faiss`: IndexHNSWFlat, 32-bit numbers; `faiss-f16` and `faiss-sq8`: IndexHNSWSQ with numbers of 16 and of 8 bits; the last gets
@@ -28,9 +28,9 @@ two vectors of a centre have a cosine of about 0.5, and the ten nearest of a hun
 Run, from the root of the repository:
 
   pip install -r bench/requirements.txt
-  cargo build --release -p hark-nearest --example search
-  python bench/search.py --example target/release/examples/search
-  python bench/search.py --example target/release/examples/search --count 1000000 --sides hark-i8,hnswlib
+  cargo build --release -p hark-bench
+  python bench/search.py --bench target/release/hark-bench
+  python bench/search.py --bench target/release/hark-bench --count 1000000 --sides hark-i8,hnswlib
 """
 
 import argparse
@@ -224,10 +224,10 @@ def command_of(side, arguments, folder):
     graph = ["--links", arguments.links, "--effort-adding", arguments.effort_adding, "--target", arguments.target,
              "--efforts", ",".join(map(str, arguments.efforts))]
     if side == "scan":
-        return [arguments.example, "exact", *given, "--rows", arguments.exact]
+        return [arguments.bench, "search", "exact", *given, "--rows", arguments.exact]
     if side.startswith("hark-"):
         again = arguments.again if side == "hark-i8" else 0
-        return [arguments.example, "index", *given, *graph, "--numbers", side.removeprefix("hark-"), "--again", again, "--exact-too"]
+        return [arguments.bench, "search", "index", *given, *graph, "--numbers", side.removeprefix("hark-"), "--again", again, "--exact-too"]
     return [sys.executable, __file__, "--side", side, *given, *graph, "--again", arguments.again, "--count", arguments.count,
             "--queries", arguments.queries, "--sigma", arguments.sigma, "--seed", arguments.seed, "--exact", arguments.exact]
 
@@ -294,7 +294,7 @@ def compare(arguments, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--example", type=Path, metavar="BINARY", help="crates/nearest/examples/search.rs, built for release")
+    parser.add_argument("--bench", type=Path, metavar="BINARY", help="the program hark-bench, built for release")
     parser.add_argument("--count", type=int, default=100_000, help="vectors (default 100,000)")
     parser.add_argument("--queries", type=int, default=1000, help="queries (default 1000)")
     parser.add_argument("--dim", type=int, default=1024, help="numbers in a vector (default 1024)")
@@ -318,8 +318,8 @@ def main():
     if arguments.side:
         return python_side(arguments)
 
-    if arguments.example is None:
-        parser.error("--example is needed")
+    if arguments.bench is None:
+        parser.error("--bench is needed")
     if unknown := set(arguments.sides) - set(SIDES):
         parser.error(f"no such side: {', '.join(sorted(unknown))}")
     if min(arguments.count, arguments.queries, arguments.dim, arguments.threads, arguments.repeat) < 1:

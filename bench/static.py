@@ -8,7 +8,8 @@ On captions that the static encoder was not fitted on:
 - captions per second of both, alternated in one run on the same threads, as a ratio.
 
 Run, for the one that is part of the program:
-  python bench/static.py --hark target/release/hark --teacher all-mpnet-base-v2 \\
+  cargo build --release -p hark -p hark-bench
+  python bench/static.py --hark target/release/hark --bench target/release/hark-bench --teacher all-mpnet-base-v2 \\
       --pairs clotho_captions_evaluation.csv --nearest val.csv --speed train.csv
 """
 
@@ -28,7 +29,8 @@ NEAREST = 10
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hark", required=True, help="the program")
+    parser.add_argument("--hark", required=True, help="the program hark")
+    parser.add_argument("--bench", help="the program hark-bench; needed for --speed")
     parser.add_argument("--teacher", required=True, help="a model's name or folder")
     parser.add_argument("--static", default="caption-static", help="a static encoder's name or folder")
     parser.add_argument("--pairs", required=True, help="captions for the correlations")
@@ -37,6 +39,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20_000, help="pairs of each kind")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
+    if args.speed and not args.bench:
+        parser.error("--speed needs --bench")
     print(f"numpy {np.__version__}, scipy {scipy.__version__}")
 
     teacher, static = (embed(args, model, args.pairs) for model in (args.teacher, args.static))
@@ -80,11 +84,19 @@ def correlations(teacher: np.ndarray, static: np.ndarray, count: int) -> None:
         print(f"  {kind:6}  {len(a):6}  {pearsonr(ours, theirs)[0]:.4f}  {spearmanr(ours, theirs)[0]:.4f}")
 
 
+def folder_of(args: argparse.Namespace, model: str) -> str:
+    """The folder of a model that hark knows by name; the built-in encoder has none."""
+    if model == "caption-static" or pathlib.Path(model).is_dir():
+        return model
+    listed = subprocess.run([args.hark, "models", "list", "--json"], check=True, capture_output=True, text=True).stdout
+    return str(pathlib.Path(json.loads(listed)["folder"]) / model)
+
+
 def speeds(args: argparse.Namespace) -> None:
     rates = {args.teacher: [], args.static: []}
     for _ in range(3):
         for model, count in ((args.teacher, 500), (args.static, 1_000_000)):
-            command = [args.hark, "bench", "encode", "--model", model, "--captions", args.speed]
+            command = [args.bench, "encode", "--model", folder_of(args, model), "--captions", args.speed]
             command += ["--count", str(count), "--threads", str(args.threads)]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             rates[model].append(found["captions"] / found["seconds"])

@@ -9,7 +9,7 @@ Dropout is the paper's (0.2 in RoBERTa, hidden and attention), and so is structu
 On the one side stand hear21passt and transformers on torch: scaled-dot-product attention and torch's fused AdamW,
 which are the fastest that it offers on a CPU. On the other stands
 
-  hark bench step --batch B --steps N --threads T
+  hark-bench step --batch B --steps N --threads T
 
 which prints {"seconds_per_step": [..], "peak_memory_bytes": n, ..}. Each side runs in a process of its own, one after
 the other, so that neither is in the other's memory. Each makes one step more than is counted: in the first the
@@ -19,7 +19,8 @@ as the operating system counted it for that process, loading included. About 9 G
 Run, from the root of the repository:
 
   pip install -r bench/requirements.txt
-  python bench/step.py --hark target/release/hark
+  cargo build --release -p hark-bench
+  python bench/step.py --bench target/release/hark-bench
 """
 
 import argparse
@@ -124,13 +125,13 @@ def torch_side(arguments):
 def command_of(side, arguments):
     count = ["--batch", arguments.batch, "--steps", arguments.steps + 1, "--threads", arguments.threads]
     if side == "hark":
-        return [arguments.hark, "bench", "step", *count]
+        return [arguments.bench, "step", *count]
     return [sys.executable, __file__, "--torch-side", *count]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hark", type=Path, metavar="BINARY", help="the hark program; without it only torch is measured")
+    parser.add_argument("--bench", type=Path, metavar="BINARY", help="the program hark-bench; without it only torch is measured")
     parser.add_argument("--batch", type=int, default=2, help="pairs in a batch (default 2)")
     parser.add_argument("--steps", type=int, default=3, help="steps that count, in each round (default 3)")
     parser.add_argument("--threads", type=int, default=2, help="threads for both sides (default 2)")
@@ -144,7 +145,7 @@ def main():
 
     print(f"batch {arguments.batch}, {arguments.threads} threads, {arguments.rounds} rounds of {arguments.steps} steps, "
           f"load average before {os.getloadavg()[0]:.1f}", flush=True)
-    sides = (["hark"] if arguments.hark else []) + ["torch"]
+    sides = (["hark"] if arguments.bench else []) + ["torch"]
     seconds, memory = {side: [] for side in sides}, {side: 0 for side in sides}
     for turn in range(arguments.rounds):
         for side in sides:
@@ -163,7 +164,7 @@ def main():
     medians = {side: statistics.median(each) for side, each in seconds.items()}
     for side in sides:
         print(f"{side}: median {medians[side]:.2f} s per step, peak memory {memory[side] / 1e9:.2f} GB")
-    if arguments.hark:
+    if arguments.bench:
         print(f"torch / hark = {medians['torch'] / medians['hark']:.2f} in time (above 1: hark is faster), "
               f"hark / torch = {memory['hark'] / memory['torch']:.2f} in memory")
 

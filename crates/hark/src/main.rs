@@ -55,9 +55,6 @@ enum Command {
     /// Models on this machine
     #[command(subcommand)]
     Models(commands::models::Command),
-    /// Time hark's own work, as JSON
-    #[command(subcommand)]
-    Bench(commands::bench::Command),
 }
 
 /// The exit code for options that cannot be meant, as the parser has it.
@@ -83,7 +80,6 @@ fn main() -> ExitCode {
         Command::Describe(args) => commands::describe::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Models(command) => commands::models::run(command),
-        Command::Bench(command) => commands::bench::run(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,5 @@
 //! One module per command. A command's arguments are what the user typed; its `run` checks them before any work.
 
-pub mod bench;
 pub mod compare;
 pub mod data;
 pub mod demo;

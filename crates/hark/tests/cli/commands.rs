@@ -11,7 +11,7 @@ use crate::place::{Place, model, rated_set, text};
 #[test]
 fn help_of_every_command_has_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 23] = [
+    let commands: [&[&str]; 17] = [
         &["relevance", "similarity"],
         &["relevance", "compute"],
         &["relevance", "fit"],
@@ -28,12 +28,6 @@ fn help_of_every_command_has_an_example() {
         &["eval"],
         &["compare"],
         &["reproduce"],
-        &["bench", "scoring"],
-        &["bench", "step"],
-        &["bench", "mel"],
-        &["bench", "passt"],
-        &["bench", "neighbours"],
-        &["bench", "encode"],
         &["help", "embed"],
     ];
     for command in commands {

@@ -1,76 +1,103 @@
-//! Measures approximate and exact search over vectors in files; `bench/search.py` drives it and runs other libraries
-//! beside it.
+//! Approximate and exact search over vectors in files; `bench/search.py` drives it and runs other libraries beside it.
 //!
-//! Files are raw and little-endian: rows of 16-bit numbers `[n, dim]`, queries of 32-bit numbers `[m, dim]`, and the
-//! rows that are truly nearest to each query, as 32-bit whole numbers `[m, 10]`. What was measured is printed as
-//! JSON.
-//!
-//! ```text
-//! search index --folder F --dim D --numbers i8|f16 --links L --effort-adding E --efforts 16,24,32 --again 30 --target 0.99
-//!              --threads T --repeat R [--exact-too]
-//! search exact --folder F --dim D --rows N --threads T --repeat R
-//! ```
-//!
-//! `--again A` asks for A candidates, which are ranked again by the rows; 0 takes the ten that the index gives.
+//! Files are raw and little-endian: `rows.f16` holds rows of 16-bit floats `[n, dim]`, `queries.f32` queries of 32-bit
+//! floats `[m, dim]`, and `truth.u32` the rows that are truly nearest to each query, 32-bit whole numbers `[m, 10]`.
 
-use std::collections::HashMap;
-use std::error::Error;
-use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use anyhow::Result;
+use clap::ValueEnum;
 use half::f16;
 use hark_nearest::approximate::{Index, Options, Quantization};
 use hark_nearest::{Vectors, scan};
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::{Measured, median, memory};
 
 const K: usize = 10;
-/// Rows that are made 32 bits wide and added at a time.
+/// Rows that are widened to 32 bits and added at a time.
 const BATCH: usize = 4096;
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Build an HNSW index, and search it with growing effort until the recall is reached
+    Index(IndexArgs),
+    /// Scan all rows for every query
+    Exact(ExactArgs),
+}
 
-struct Arguments(HashMap<String, String>);
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArgs {
+    /// Where rows.f16, queries.f32 and truth.u32 are
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// Numbers in a vector
+    #[arg(long)]
+    dim: usize,
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: u16,
+    /// Times to repeat a measurement; the median counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    repeat: u16,
+}
 
-impl Arguments {
-    fn read(words: impl Iterator<Item = String>) -> Outcome<Self> {
-        let mut found = HashMap::new();
-        let mut words = words.peekable();
-        while let Some(word) = words.next() {
-            let name = word.strip_prefix("--").ok_or(format!("{word}: not an option"))?;
-            let value = words.next_if(|next| !next.starts_with("--")).unwrap_or_default();
-            found.insert(name.to_owned(), value);
-        }
-        Ok(Self(found))
-    }
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Numbers {
+    I8,
+    F16,
+}
 
-    fn text(&self, name: &str) -> Outcome<&str> {
-        Ok(self.0.get(name).ok_or(format!("--{name} is missing"))?)
-    }
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  hark-bench search index --folder vectors --dim 1024 --numbers i8 --efforts 16,24,32 --again 30"
+)]
+pub(crate) struct IndexArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Precision of the vectors in the index
+    #[arg(long)]
+    numbers: Numbers,
+    /// Links of a vector in the graph
+    #[arg(long, default_value_t = 16)]
+    links: usize,
+    /// Candidates while adding (ef_construction)
+    #[arg(long, default_value_t = 128)]
+    effort_adding: usize,
+    /// Candidates while searching (ef_search) to try, ascending
+    #[arg(long, value_delimiter = ',', required = true)]
+    efforts: Vec<usize>,
+    /// Candidates to rank again by the full rows; 0 takes the ten hits of the index
+    #[arg(long, default_value_t = 0)]
+    again: usize,
+    /// Recall@10 at which to stop
+    #[arg(long, default_value_t = 0.99)]
+    target: f64,
+    /// Time the exact search of the same rows, too
+    #[arg(long)]
+    exact_too: bool,
+}
 
-    fn number<T: std::str::FromStr>(&self, name: &str) -> Outcome<T> {
-        let text = self.text(name)?;
-        text.parse()
-            .map_err(|_| format!("--{name}: {text} is no number").into())
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  hark-bench search exact --folder vectors --dim 1024 --rows 50000")]
+pub(crate) struct ExactArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Search the first N rows
+    #[arg(long, value_name = "N")]
+    rows: usize,
+}
+
+pub(crate) fn run(command: &Command) -> Measured {
+    match command {
+        Command::Index(args) => index(args),
+        Command::Exact(args) => exact(args),
     }
 }
 
-fn main() -> Outcome<()> {
-    let mut words = std::env::args().skip(1);
-    let what = words.next().unwrap_or_default();
-    let arguments = Arguments::read(words)?;
-    let measured = match what.as_str() {
-        "index" => index(&arguments)?,
-        "exact" => exact(&arguments)?,
-        _ => return Err("search index .. or search exact ..".into()),
-    };
-    println!("{measured}");
-    Ok(())
-}
-
-fn floats(path: &Path) -> Outcome<Vec<f32>> {
-    let bytes = fs::read(path)?;
+fn floats(path: &Path) -> Result<Vec<f32>> {
+    let bytes = fs_err::read(path)?;
     Ok(bytes
         .as_chunks()
         .0
@@ -79,9 +106,9 @@ fn floats(path: &Path) -> Outcome<Vec<f32>> {
         .collect())
 }
 
-fn halves(path: &Path, most: usize) -> Outcome<Vec<f16>> {
+fn halves(path: &Path, most: usize) -> Result<Vec<f16>> {
     use std::io::Read;
-    let mut file = fs::File::open(path)?;
+    let mut file = fs_err::File::open(path)?;
     let len = (file.metadata()?.len() as usize / 2).min(most);
     let mut rows = Vec::with_capacity(len);
     let mut buffer = vec![0; 1 << 20];
@@ -99,26 +126,14 @@ fn halves(path: &Path, most: usize) -> Outcome<Vec<f16>> {
     Ok(rows)
 }
 
-fn truth(path: &Path) -> Outcome<Vec<u64>> {
-    let bytes = fs::read(path)?;
+fn truth(path: &Path) -> Result<Vec<u64>> {
+    let bytes = fs_err::read(path)?;
     Ok(bytes
         .as_chunks()
         .0
         .iter()
         .map(|&bytes| u64::from(u32::from_le_bytes(bytes)))
         .collect())
-}
-
-fn middle(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
-}
-
-/// What the system counts as this process's memory, in bytes; nothing where it does not say.
-fn resident() -> Option<u64> {
-    let text = fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
 struct Searcher<'a> {
@@ -129,7 +144,7 @@ struct Searcher<'a> {
 }
 
 impl Searcher<'_> {
-    fn find(&self, query: &[f32]) -> Outcome<Vec<u64>> {
+    fn find(&self, query: &[f32]) -> Result<Vec<u64>> {
         let mut found = self.index.search(query, self.again.max(K), None)?;
         if self.again > 0 {
             for (key, score) in &mut found {
@@ -141,7 +156,7 @@ impl Searcher<'_> {
         Ok(found.into_iter().take(K).map(|(key, _)| key).collect())
     }
 
-    fn recall(&self, queries: &[f32], truth: &[u64]) -> Outcome<f64> {
+    fn recall(&self, queries: &[f32], truth: &[u64]) -> Result<f64> {
         let mut hits = 0;
         for (query, truth) in queries.chunks_exact(self.dim).zip(truth.chunks_exact(K)) {
             hits += self.find(query)?.iter().filter(|key| truth.contains(key)).count();
@@ -168,28 +183,30 @@ impl Searcher<'_> {
                 start.elapsed().as_secs_f64()
             })
             .collect();
-        count as f64 / middle(seconds)
+        count as f64 / median(seconds)
     }
 }
 
-fn index(arguments: &Arguments) -> Outcome<Value> {
-    let folder = Path::new(arguments.text("folder")?);
-    let dim: usize = arguments.number("dim")?;
-    let (threads, repeat): (usize, usize) = (arguments.number("threads")?, arguments.number("repeat")?);
-    let numbers = match arguments.text("numbers")? {
-        "i8" => Quantization::I8,
-        "f16" => Quantization::F16,
-        other => return Err(format!("--numbers {other}: i8 or f16").into()),
-    };
+fn index(args: &IndexArgs) -> Measured {
+    let InputArgs {
+        folder,
+        dim,
+        threads,
+        repeat,
+    } = &args.input;
+    let (dim, threads, repeat) = (*dim, usize::from(*threads), usize::from(*repeat));
     let options = Options {
-        numbers,
-        links: arguments.number("links")?,
-        ef_construction: arguments.number("effort-adding")?,
+        numbers: match args.numbers {
+            Numbers::I8 => Quantization::I8,
+            Numbers::F16 => Quantization::F16,
+        },
+        links: args.links,
+        ef_construction: args.effort_adding,
         ..Options::default()
     };
     let queries = floats(&folder.join("queries.f32"))?;
     let truth = truth(&folder.join("truth.u32"))?;
-    let before = resident();
+    let before = memory("VmRSS");
     let rows = halves(&folder.join("rows.f16"), usize::MAX)?;
 
     let mut index = Index::new(dim, options)?;
@@ -204,16 +221,14 @@ fn index(arguments: &Arguments) -> Outcome<Value> {
     }
     let build_seconds = start.elapsed().as_secs_f64();
 
-    let saved = folder.join(format!("hark-{}.index", arguments.text("numbers")?));
+    let saved = folder.join(format!("hark-{:?}.index", args.numbers));
     index.save(&saved)?;
-    let bytes = fs::metadata(&saved)?.len();
-    fs::remove_file(&saved)?;
+    let bytes = fs_err::metadata(&saved)?.len();
+    fs_err::remove_file(&saved)?;
 
-    let target: f64 = arguments.number("target")?;
-    let again: usize = arguments.number("again")?;
+    let again = args.again;
     let mut sweep = Vec::new();
-    for effort in arguments.text("efforts")?.split(',') {
-        let effort: usize = effort.parse()?;
+    for &effort in &args.efforts {
         index.set_effort_searching(effort)?;
         let searcher = Searcher {
             index: &index,
@@ -223,7 +238,7 @@ fn index(arguments: &Arguments) -> Outcome<Value> {
         };
         let recall = searcher.recall(&queries, &truth)?;
         sweep.push(json!({ "effort": effort, "recall": recall }));
-        if recall >= target {
+        if recall >= args.target {
             break;
         }
     }
@@ -242,18 +257,18 @@ fn index(arguments: &Arguments) -> Outcome<Value> {
         "sweep": sweep,
         "queries_per_second": { "1": one, threads.to_string(): several },
     });
-    if arguments.0.contains_key("exact-too") {
+    if args.exact_too {
         let count = 50.min(queries.len() / dim);
         let seconds = (0..repeat)
             .map(|_| exact_seconds(&rows, dim, &queries[..count * dim], 1, threads))
-            .collect::<Outcome<Vec<f64>>>()?;
-        measured["exact_queries_per_second"] = json!(count as f64 / middle(seconds));
+            .collect::<Result<Vec<f64>>>()?;
+        measured["exact_queries_per_second"] = json!(count as f64 / median(seconds));
     }
     Ok(measured)
 }
 
 /// Seconds that all queries take, `batch` at a time.
-fn exact_seconds(rows: &[f16], dim: usize, queries: &[f32], batch: usize, threads: usize) -> Outcome<f64> {
+fn exact_seconds(rows: &[f16], dim: usize, queries: &[f32], batch: usize, threads: usize) -> Result<f64> {
     let start = Instant::now();
     for queries in queries.chunks(batch * dim) {
         if batch == 1 {
@@ -272,20 +287,24 @@ fn exact_seconds(rows: &[f16], dim: usize, queries: &[f32], batch: usize, thread
     Ok(start.elapsed().as_secs_f64())
 }
 
-fn exact(arguments: &Arguments) -> Outcome<Value> {
-    let folder = Path::new(arguments.text("folder")?);
-    let dim: usize = arguments.number("dim")?;
-    let (threads, repeat): (usize, usize) = (arguments.number("threads")?, arguments.number("repeat")?);
+fn exact(args: &ExactArgs) -> Measured {
+    let InputArgs {
+        folder,
+        dim,
+        threads,
+        repeat,
+    } = &args.input;
+    let (dim, threads, repeat) = (*dim, usize::from(*threads), usize::from(*repeat));
     let queries = floats(&folder.join("queries.f32"))?;
-    let before = resident();
-    let rows = halves(&folder.join("rows.f16"), arguments.number::<usize>("rows")? * dim)?;
+    let before = memory("VmRSS");
+    let rows = halves(&folder.join("rows.f16"), args.rows * dim)?;
     let mut measured = json!({ "rows": rows.len() / dim, "resident_before": before });
     for batch in [1, 16] {
         let count = (queries.len() / dim).min(96);
         let seconds = (0..repeat)
             .map(|_| exact_seconds(&rows, dim, &queries[..count * dim], batch, threads))
-            .collect::<Outcome<Vec<f64>>>()?;
-        measured[format!("milliseconds_in_batches_of_{batch}")] = json!(middle(seconds) * 1e3 / count as f64);
+            .collect::<Result<Vec<f64>>>()?;
+        measured[format!("milliseconds_in_batches_of_{batch}")] = json!(median(seconds) * 1e3 / count as f64);
     }
     let first: Vec<usize> = scan::nearest(&rows, dim, &queries[..dim], K, threads, None)?
         .into_iter()

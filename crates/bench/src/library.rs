@@ -1,18 +1,17 @@
-//! How long a large library takes: making it, tidying it, and answering the first question of a fresh process.
-//!
-//! ```sh
-//! cargo run --release -p hark-catalogue --example large -- make FOLDER 50000   # generated files, one window of 1024 numbers each
-//! cargo run --release -p hark-catalogue --example large -- ask FOLDER          # a fresh process: open, then ask
-//! ```
+//! How long a large library takes: to make, to optimize, and to answer the first question of a fresh process. The files
+//! and their vectors are generated: one window of 1024 numbers each.
 
-use hark_work::progress::no_progress;
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use hark_catalogue::{
     AudioInfo, Change, Entry, Filter, Notes, Query, Settings, SqliteStore, Stat, Store, Window, duplicates,
     search,
 };
+use hark_work::progress::no_progress;
+use serde_json::{Value, json};
+
+use crate::Measured;
 
 const DIM: usize = 1024;
 const WORDS: [&str; 12] = [
@@ -30,12 +29,25 @@ const WORDS: [&str; 12] = [
     "bell",
 ];
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["make", folder, files] => make(Path::new(folder), files.parse()?),
-        ["ask", folder] => ask(Path::new(folder)),
-        _ => Err("usage: large make FOLDER FILES | large ask FOLDER".into()),
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Make a library of generated files
+    #[command(after_help = "Example:\n  hark-bench library make /tmp/library --files 50000")]
+    Make {
+        /// A folder that does not exist yet
+        folder: PathBuf,
+        #[arg(long, default_value_t = 50_000)]
+        files: u64,
+    },
+    /// Open a library that `make` wrote, and search it
+    #[command(after_help = "Example:\n  hark-bench library ask /tmp/library")]
+    Ask { folder: PathBuf },
+}
+
+pub(crate) fn run(command: &Command) -> Measured {
+    match command {
+        Command::Make { folder, files } => make(folder, *files),
+        Command::Ask { folder } => ask(folder),
     }
 }
 
@@ -101,7 +113,7 @@ fn entry(number: u64) -> Entry {
     }
 }
 
-fn make(folder: &Path, files: u64) -> Result<(), Box<dyn std::error::Error>> {
+fn make(folder: &Path, files: u64) -> Measured {
     let settings = Settings {
         model: "generated".to_owned(),
         fingerprint: "generated".to_owned(),
@@ -111,7 +123,7 @@ fn make(folder: &Path, files: u64) -> Result<(), Box<dyn std::error::Error>> {
     };
     let store = SqliteStore::create(folder, &settings)?;
     store.add_root("/sounds")?;
-    let mut spent = std::time::Duration::ZERO;
+    let mut spent = Duration::ZERO;
     for first in (0..files).step_by(100) {
         let changes: Vec<Change> = (first..files.min(first + 100))
             .map(|number| Change::Upsert(Box::new(entry(number))))
@@ -120,27 +132,29 @@ fn make(folder: &Path, files: u64) -> Result<(), Box<dyn std::error::Error>> {
         store.apply(&changes)?;
         spent += start.elapsed();
     }
-    println!("{files} files in batches of 100: {:.1} s", spent.as_secs_f64());
     let start = Instant::now();
     store.optimize(&no_progress)?;
-    println!("tidied: {:.1} s", start.elapsed().as_secs_f64());
-    for file in std::fs::read_dir(folder)? {
+    let optimized = start.elapsed();
+    let mut bytes = serde_json::Map::new();
+    for file in fs_err::read_dir(folder)? {
         let file = file?;
-        println!(
-            "{:>8.1} MB  {}",
-            file.metadata()?.len() as f64 / 1e6,
-            file.file_name().display()
-        );
+        let name = file.file_name().to_string_lossy().into_owned();
+        bytes.insert(name, file.metadata()?.len().into());
     }
-    Ok(())
+    Ok(json!({
+        "files": files, "seconds": spent.as_secs_f64(), "optimize_seconds": optimized.as_secs_f64(), "bytes": bytes,
+    }))
 }
 
-fn ask(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let told =
-        |what: &str, start: Instant| println!("{:>8.1} ms  {what}", start.elapsed().as_secs_f64() * 1e3);
+fn ask(folder: &Path) -> Measured {
+    let mut measured: Vec<Value> = Vec::new();
+    let mut note = |what: &str, start: Instant, found: Option<usize>| {
+        let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+        measured.push(json!({"what": what, "milliseconds": milliseconds, "found": found}));
+    };
     let start = Instant::now();
     let store = SqliteStore::open(folder)?;
-    told("open", start);
+    note("open", start, None);
     let question = |seed: u64| Query {
         vector: Some(vector(seed)),
         per_file: 1,
@@ -192,35 +206,33 @@ fn ask(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
             },
         ),
     ];
-    // The first of all reads what is kept in memory; the least of several is what a question takes when nothing else runs.
     for (what, query) in &asked {
-        let begin = Instant::now();
+        let start = Instant::now();
         let hits = search(&store, query)?.len();
-        told(&format!("first search {what}: {hits} hits"), begin);
+        note(&format!("first search {what}"), start, Some(hits));
     }
+    let start = Instant::now();
+    let known = store.known()?.len();
+    note("all files, to see what has changed", start, Some(known));
+    let start = Instant::now();
+    let overview = store.overview()?;
+    note("overview", start, Some(overview.files as usize));
+    let start = Instant::now();
+    let groups = duplicates(&store, &|sound| Some(sound.fingerprint.clone()), &|a, b| a == b)?;
+    note("duplicates", start, Some(groups.len()));
+    let start = Instant::now();
+    let faults = store.check()?;
+    note("check", start, Some(faults.len()));
+    // The first search also reads what stays in memory; the fastest of several is what a search takes after that.
+    let mut fastest = serde_json::Map::new();
     for (what, query) in &asked {
         let mut least = f64::INFINITY;
         for _ in 0..20 {
-            let begin = Instant::now();
+            let start = Instant::now();
             search(&store, query)?;
-            least = least.min(begin.elapsed().as_secs_f64());
+            least = least.min(start.elapsed().as_secs_f64());
         }
-        println!("{:>8.1} ms  least of 20 searches {what}", least * 1e3);
+        fastest.insert((*what).to_owned(), json!(least * 1e3));
     }
-    let begin = Instant::now();
-    let known = store.known()?;
-    told(
-        &format!("all {} files, to see what has changed", known.len()),
-        begin,
-    );
-    let begin = Instant::now();
-    let overview = store.overview()?;
-    told(&format!("overview of {} files", overview.files), begin);
-    let begin = Instant::now();
-    let groups = duplicates(&store, &|sound| Some(sound.fingerprint.clone()), &|a, b| a == b)?;
-    told(&format!("duplicates: {} groups", groups.len()), begin);
-    let begin = Instant::now();
-    let faults = store.check()?;
-    told(&format!("check: {} faults", faults.len()), begin);
-    Ok(())
+    Ok(json!({"once": measured, "fastest_of_20_searches_milliseconds": fastest}))
 }

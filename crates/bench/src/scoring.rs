@@ -1,0 +1,71 @@
+//! Scoring a retrieval model from its embeddings, driven by `bench/scoring.py`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::bail;
+use hark_learn::report;
+use hark_metrics::{self as metrics, Options, Relevant, WithIds};
+use hark_nearest::Vectors;
+use hark_work::progress::no_progress;
+use serde_json::json;
+
+use crate::{Measured, ThreadArgs, memory, npy};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  hark-bench scoring --clips clips.npy --captions captions.npy --repeat 5")]
+pub(crate) struct Args {
+    /// Clip embeddings of length 1, a NumPy matrix of 32-bit floats
+    #[arg(long, value_name = "FILE.npy")]
+    clips: PathBuf,
+    /// Caption embeddings, the same number for each clip, in the order of the clips
+    #[arg(long, value_name = "FILE.npy")]
+    captions: PathBuf,
+    /// Times to repeat the measurement
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    #[command(flatten)]
+    threads: ThreadArgs,
+}
+
+pub(crate) fn score(args: &Args) -> Measured {
+    let (clips, captions) = (npy::read(&args.clips)?, npy::read(&args.captions)?);
+    let clips = Vectors::new(&clips.numbers, clips.columns)?;
+    let captions = Vectors::new(&captions.numbers, captions.columns)?;
+    if clips.rows() == 0 || !captions.rows().is_multiple_of(clips.rows()) {
+        bail!(
+            "{} captions cannot be split evenly among {} clips",
+            captions.rows(),
+            clips.rows()
+        );
+    }
+    let each = captions.rows() / clips.rows();
+    let keys = |rows: usize| -> Vec<u64> { (0..rows as u64).collect() };
+    let (clip_keys, caption_keys) = (keys(clips.rows()), keys(captions.rows()));
+    let clips = WithIds::new(clips, &clip_keys)?;
+    let captions = WithIds::new(captions, &caption_keys)?;
+    let owners = (0..captions.vectors().rows()).map(|caption| [(caption / each) as u32]);
+    let relevant = Relevant::new(owners, clips.vectors().rows())?;
+    let back = relevant.reversed()?;
+    let threads = args.threads.count();
+    let options = Options {
+        threads: Some(threads),
+        ..Options::default()
+    };
+    let (mut seconds, mut found) = (Vec::new(), Vec::new());
+    for _ in 0..args.repeat {
+        let start = Instant::now();
+        let there = metrics::evaluate(captions, clips, &relevant, options, &no_progress)?;
+        found = vec![
+            there,
+            metrics::evaluate(clips, captions, &back, options, &no_progress)?,
+        ];
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let means: Vec<_> = found.iter().map(|report| report::json(&report.mean)).collect();
+    Ok(json!({
+        "seconds": seconds, "clips": clips.vectors().rows(), "captions": captions.vectors().rows(),
+        "dim": clips.vectors().dim(), "threads": threads, "peak_memory_bytes": memory("VmHWM"),
+        "text_to_audio": means[0], "audio_to_text": means[1],
+    }))
+}
