@@ -1,7 +1,6 @@
 //! hark finds sounds by words, and words for sounds. This is the program: `main` lists all that it does.
 
 mod commands;
-mod evaluation;
 mod home;
 mod library;
 mod models;

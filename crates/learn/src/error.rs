@@ -15,9 +15,9 @@ pub enum Error {
     /// Vectors do not fit what is done with them.
     #[error(transparent)]
     Nearest(#[from] hark_nearest::Error),
-    /// A ranking cannot be scored.
+    /// A split cannot be evaluated.
     #[error(transparent)]
-    Metrics(#[from] hark_metrics::Error),
+    Evaluate(#[from] hark_evaluate::Error),
     /// Soundscapes cannot be made.
     #[error(transparent)]
     Soundscape(#[from] hark_soundscape::Error),

@@ -9,7 +9,6 @@
 //! | [`split`], [`clips`], [`feed`] | clips and captions → what the network reads, ahead of the trainer |
 //! | [`teacher`] | captions → the sentence encoder's vectors, on disk |
 //! | [`run`], [`tensorboard`], [`report`] | a training → files |
-//! | [`evaluate`] | vectors → both directions' metrics |
 //! | [`distil`] | a sentence encoder → a static one that fits into the program |
 //!
 //! Nothing here prints or reads the environment. Seeds and progress are arguments, and the same seed gives the same
@@ -18,7 +17,6 @@
 pub mod clips;
 pub mod distil;
 mod error;
-pub mod evaluate;
 pub mod network;
 pub mod objective;
 pub mod optimizer;

@@ -12,12 +12,12 @@ use hark_encode::dual::DualEncoder;
 use hark_encode::tokenize::Tokenizer;
 use hark_encode::towers::TokenBatch;
 use hark_encode::weights_file::{self, NamedTensor};
+use hark_evaluate::SplitEmbeddings;
 use hark_work::progress::Progress;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
 use crate::clips::Clips;
-use crate::evaluate::Embedded;
 use crate::run::write_beside;
 use hark_work::workers;
 
@@ -138,13 +138,13 @@ impl Split {
         clips: &Clips,
         workers: usize,
         progress: Progress<'_>,
-    ) -> Result<Embedded, Error> {
+    ) -> Result<SplitEmbeddings, Error> {
         let (Some(audio), Some(text), Some(device)) = (&network.audio, &network.text, network.device())
         else {
             return Err(Error::NoSide);
         };
         let device = device.without_autodiff();
-        let mut embedded = Embedded {
+        let mut embedded = SplitEmbeddings {
             clips: Vec::new(),
             captions: Vec::new(),
             dim: 1,

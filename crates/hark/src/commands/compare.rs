@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
+use hark_evaluate::compare::BY_PERMUTATION;
+use hark_evaluate::{Comparison, Direction, Method, Metric, Paired, ScoredQueries, Test, compare};
 use serde_json::json;
 
-use crate::evaluation::scores::{Direction, Metric, Scores};
-use crate::evaluation::versus::{self, BY_PERMUTATION, Paired};
+use super::inputs::{direction, metric};
 use crate::output;
 use crate::study::comparisons::{p_value, verdict};
-use crate::study::results::{Comparison, Test};
 
 const EXAMPLES: &str = "Examples:
   hark compare --a runs/listnet/results --b runs/infonce/results
@@ -40,10 +40,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "study")]
     baseline: Option<String>,
     /// Which way
-    #[arg(long, value_name = "WAY", default_value = "text-to-audio")]
+    #[arg(long, value_name = "WAY", default_value = "text-to-audio", value_parser = direction())]
     direction: Direction,
     /// What is compared
-    #[arg(long, value_name = "METRIC", default_value = "ap")]
+    #[arg(long, value_name = "METRIC", default_value = "ap", value_parser = metric())]
     metric: Metric,
     /// How many queries won and lost most are shown
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -53,43 +53,21 @@ pub struct Args {
     json: bool,
 }
 
-/// A method: its name and its runs.
-struct Method {
-    name: String,
-    runs: Vec<Scores>,
-}
-
 pub fn run(args: &Args) -> Result<()> {
     let (methods, pairs) = if let (Some(study), Some(baseline)) = (&args.study, &args.baseline) {
         of_study(study, baseline, args.direction)?
     } else {
         (of_two(args)?, vec![(0, 1)])
     };
-    let mut paired = Vec::new();
-    let mut comparisons = Vec::new();
-    for &(first, second) in &pairs {
-        let (a, b) = (&methods[first], &methods[second]);
-        let both = versus::pair(&a.runs, &b.runs, args.metric)
-            .with_context(|| format!("{} against {}", a.name, b.name))?;
-        comparisons.push(Comparison {
-            first: a.name.clone(),
-            second: b.name.clone(),
-            direction: args.direction.title().into(),
-            metric: both.metric.clone(),
-            tests: both.tests()?,
-        });
-        paired.push(both);
-    }
-    versus::correct(&mut comparisons)?;
+    let compared = compare(&methods, &pairs, args.metric)?;
     if args.json {
-        let all = comparisons
+        let all = compared
             .iter()
-            .zip(&paired)
             .map(|(comparison, paired)| as_json(comparison, paired, args.show));
         return output::print_json(&json!({"comparisons": all.collect::<Vec<_>>()}));
     }
     let mut text = String::new();
-    for (comparison, paired) in comparisons.iter().zip(&paired) {
+    for (comparison, paired) in &compared {
         text.push_str(&shown(comparison, paired, args.show));
     }
     output::print(&text)
@@ -136,8 +114,8 @@ fn of_study(study: &Path, baseline: &str, direction: Direction) -> Result<(Vec<M
         }
         let runs = files
             .iter()
-            .map(|path| Scores::read(path))
-            .collect::<Result<Vec<_>>>()?;
+            .map(|path| ScoredQueries::read(path))
+            .collect::<Result<Vec<_>, _>>()?;
         let name = folder
             .file_name()
             .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -171,7 +149,7 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn read_all(paths: &[PathBuf], direction: Direction) -> Result<Vec<Scores>> {
+fn read_all(paths: &[PathBuf], direction: Direction) -> Result<Vec<ScoredQueries>> {
     let mut files = Vec::new();
     for path in paths {
         let before = files.len();
@@ -185,8 +163,8 @@ fn read_all(paths: &[PathBuf], direction: Direction) -> Result<Vec<Scores>> {
     }
     let runs = files
         .iter()
-        .map(|path| Scores::read(path))
-        .collect::<Result<Vec<_>>>()?;
+        .map(|path| ScoredQueries::read(path))
+        .collect::<Result<Vec<_>, _>>()?;
     if let Some((path, _)) = files
         .iter()
         .zip(&runs)
@@ -324,7 +302,7 @@ fn as_json(comparison: &Comparison, paired: &Paired<'_>, show: usize) -> serde_j
     json!({
         "first": comparison.first, "second": comparison.second, "direction": comparison.direction,
         "metric": comparison.metric, "verdict": verdict(comparison), "queries": paired.queries.len(),
-        "runs": [paired.runs.0, paired.runs.1], "corpora": paired.corpora, "tests": versus::tests_json(&comparison.tests),
+        "runs": [paired.runs.0, paired.runs.1], "corpora": paired.corpora, "tests": comparison.tests,
         "won": won.iter().map(answer).collect::<Vec<_>>(), "lost": lost.iter().map(answer).collect::<Vec<_>>(),
     })
 }

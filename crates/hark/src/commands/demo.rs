@@ -10,6 +10,7 @@ use clap::Args as ClapArgs;
 use hark_catalogue::{Query, SqliteStore, Store, search};
 use hark_encode::Compute;
 use hark_encode::model::TextEncoder;
+use hark_evaluate::Truth as Scenes;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
 use hark_learn::trainer::SplitResult;
@@ -21,7 +22,6 @@ use serde_json::json;
 
 use super::inputs::ThreadArgs;
 use super::train::{Training, make_soundscapes};
-use crate::evaluation::truth::Truth as Scenes;
 use crate::home::Home;
 use crate::library::LibraryModel;
 use crate::library::indexing::Indexing;

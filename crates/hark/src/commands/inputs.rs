@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hark_corpus::{CaptionSet, Format};
 use hark_encode::Compute;
 use hark_encode::card::ClipLength;
 use hark_encode::sentence::{CachedSentenceEncoder, Embedded, SentenceModel};
+use hark_evaluate::{Direction, Metric};
 use hark_nearest::Vectors;
 
 use crate::home::Home;
@@ -124,6 +126,32 @@ pub fn clip(text: &str) -> Result<ClipLength, String> {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(ClipLength::Fixed { seconds }),
         _ => Err("give `true`, or a number of seconds from 0.1 to 3600".to_owned()),
     }
+}
+
+/// A direction by its name; the help lists them.
+pub fn direction() -> impl TypedValueParser<Value = Direction> {
+    let described = |direction: Direction| {
+        PossibleValue::new(direction.name()).help(match direction {
+            Direction::TextToAudio => "Captions look for clips",
+            Direction::AudioToText => "Clips look for captions",
+        })
+    };
+    PossibleValuesParser::new(Direction::ALL.map(described)).try_map(|name| name.parse::<Direction>())
+}
+
+/// A metric by its name, with what it says.
+pub fn metric() -> impl TypedValueParser<Value = Metric> {
+    let described = |metric: Metric| {
+        PossibleValue::new(metric.name()).help(match metric {
+            Metric::Ap => "Average precision within the cutoff",
+            Metric::R1 => "Recall among the first 1",
+            Metric::R5 => "Recall among the first 5",
+            Metric::R10 => "Recall among the first 10",
+            Metric::Rr => "Reciprocal rank of the first relevant item",
+            Metric::Ndcg => "nDCG on graded relevance",
+        })
+    };
+    PossibleValuesParser::new(Metric::ALL.map(described)).try_map(|name| name.parse::<Metric>())
 }
 
 /// How alike two captions are at the least.

@@ -1,10 +1,10 @@
 //! Made-up studies for the tests.
 
-use super::results::{Comparison, Figures, Method, Point, RunFigures, Study, Test};
+use super::results::{Comparison, DirectionMetrics, Method, Point, RunFigures, Study, Test};
 
 /// A run whose recalls follow from its mAP@10 by fixed steps.
 pub fn run(corpus: Option<u64>, seed: u64, map: f64) -> RunFigures {
-    let figures = |map: f64| Figures {
+    let figures = |map: f64| DirectionMetrics {
         map,
         recall: [map - 0.1, map + 0.1, map + 0.2],
     };
@@ -31,7 +31,7 @@ pub fn method(name: &str, runs: Vec<RunFigures>) -> Method {
 
 /// A study without methods.
 pub fn empty() -> Study {
-    let chance = |map| Figures {
+    let chance = |map| DirectionMetrics {
         map,
         recall: [0.001, 0.005, 0.01],
     };

@@ -192,7 +192,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::examples::{empty, large, method, run};
-    use super::super::results::{Figures, Method, Point, RunFigures, Study};
+    use super::super::results::{DirectionMetrics, Method, Point, RunFigures, Study};
     use super::super::summary::Direction;
     use super::super::{comparisons, page, tables};
     use super::*;
@@ -297,8 +297,8 @@ mod tests {
         ]
     }
 
-    fn figures() -> impl Strategy<Value = Figures> {
-        (number(), [number(), number(), number()]).prop_map(|(map, recall)| Figures { map, recall })
+    fn figures() -> impl Strategy<Value = DirectionMetrics> {
+        (number(), [number(), number(), number()]).prop_map(|(map, recall)| DirectionMetrics { map, recall })
     }
 
     fn any_run() -> impl Strategy<Value = RunFigures> {

@@ -1,14 +1,7 @@
 //! What a study found: methods, their runs, and the tests between them. Everything that a report shows is
 //! made from this.
 
-/// The four figures of a direction in the paper's tables, as fractions.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Figures {
-    /// mAP@10.
-    pub map: f64,
-    /// R@1, R@5, R@10.
-    pub recall: [f64; 3],
-}
+pub use hark_evaluate::{Comparison, DirectionMetrics, Test};
 
 /// An epoch of a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,9 +26,9 @@ pub struct RunFigures {
     /// The epoch that was kept, from 1.
     pub best_epoch: u64,
     /// Text to audio.
-    pub text_to_audio: Figures,
+    pub text_to_audio: DirectionMetrics,
     /// Audio to text.
-    pub audio_to_text: Figures,
+    pub audio_to_text: DirectionMetrics,
     /// nDCG@10, text to audio, against graded truth, where there is one.
     pub ndcg: Option<f64>,
     /// What chance reaches of it: other scenes, another chance.
@@ -53,42 +46,6 @@ pub struct Method {
     pub title: String,
     /// In the order of corpora, then of seeds.
     pub runs: Vec<RunFigures>,
-}
-
-/// What one test says about the difference of two methods.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Test {
-    /// What was paired: `queries`, `clips`, `permutation over clips`, `seeds`.
-    pub over: String,
-    /// How many such pairs.
-    pub pairs: usize,
-    /// Of first minus second, as a fraction.
-    pub difference: f64,
-    /// 95 % interval of the difference, where the test has one.
-    pub interval: Option<(f64, f64)>,
-    /// t and its degrees of freedom, where the test has them.
-    pub t: Option<(f64, usize)>,
-    /// Cohen's d_z, where the test has one.
-    pub effect: Option<f64>,
-    /// Two-sided.
-    pub p: f64,
-    /// After Holm's correction over the comparisons of this test.
-    pub holm: f64,
-}
-
-/// The tests between two methods, for one direction and metric.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Comparison {
-    /// Title of the first method.
-    pub first: String,
-    /// Title of the second.
-    pub second: String,
-    /// `text to audio` or `audio to text`.
-    pub direction: String,
-    /// `mAP@10` or `nDCG@10`.
-    pub metric: String,
-    /// The tests.
-    pub tests: Vec<Test>,
 }
 
 /// Which of the paper's tables a study repeats.
@@ -123,7 +80,7 @@ pub struct Study {
     /// In the order of the table.
     pub methods: Vec<Method>,
     /// What chance reaches: text to audio, audio to text, nDCG@10.
-    pub chance: (Figures, Figures, Option<f64>),
+    pub chance: (DirectionMetrics, DirectionMetrics, Option<f64>),
     /// What a reader must know before the figures, in sentences.
     pub remarks: Vec<String>,
     /// The tests.

@@ -10,23 +10,25 @@
 use hark_metrics::significance::mean_and_deviation;
 
 use super::published::{self, PublishedFigures};
-use super::results::{Figures, Method, RunFigures, Study};
-pub use crate::evaluation::scores::Direction;
+use super::results::{DirectionMetrics, Method, RunFigures, Study};
+pub use hark_evaluate::Direction;
 
-impl Direction {
-    /// The figures of this direction.
-    pub fn figures(self, run: &RunFigures) -> &Figures {
-        match self {
-            Self::TextToAudio => &run.text_to_audio,
-            Self::AudioToText => &run.audio_to_text,
+impl RunFigures {
+    /// The figures of a direction.
+    pub fn in_direction(&self, direction: Direction) -> &DirectionMetrics {
+        match direction {
+            Direction::TextToAudio => &self.text_to_audio,
+            Direction::AudioToText => &self.audio_to_text,
         }
     }
+}
 
-    /// What chance reaches in this direction.
-    pub fn chance(self, study: &Study) -> &Figures {
-        match self {
-            Self::TextToAudio => &study.chance.0,
-            Self::AudioToText => &study.chance.1,
+impl Study {
+    /// The expected figures of a random ranking in a direction.
+    pub fn chance_in(&self, direction: Direction) -> &DirectionMetrics {
+        match direction {
+            Direction::TextToAudio => &self.chance.0,
+            Direction::AudioToText => &self.chance.1,
         }
     }
 }
@@ -58,7 +60,7 @@ impl Metric {
         }
     }
 
-    fn of(self, figures: &Figures, ndcg: Option<f64>) -> Option<f64> {
+    fn of(self, figures: &DirectionMetrics, ndcg: Option<f64>) -> Option<f64> {
         match self {
             Self::Map => Some(figures.map),
             Self::Recall1 => Some(figures.recall[0]),
@@ -81,12 +83,12 @@ pub struct Column {
 impl Column {
     /// A run's figure.
     pub fn of(self, run: &RunFigures) -> Option<f64> {
-        self.metric.of(self.direction.figures(run), run.ndcg)
+        self.metric.of(run.in_direction(self.direction), run.ndcg)
     }
 
     /// What chance reaches.
     pub fn chance(self, study: &Study) -> Option<f64> {
-        self.metric.of(self.direction.chance(study), study.chance.2)
+        self.metric.of(study.chance_in(self.direction), study.chance.2)
     }
 
     /// The published mean and SD, in percent.

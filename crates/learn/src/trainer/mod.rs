@@ -26,7 +26,6 @@ use self::learner::{Learner, make_batch, targets};
 use self::logs::Logs;
 use self::order::{Purpose, order};
 use crate::clips::Clips;
-use crate::evaluate::{Embedded, Retrieval, retrieval};
 use crate::network::{FindModel, is_part};
 use crate::objective::Objective;
 use crate::optimizer::{AdamW, Gradients};
@@ -35,6 +34,7 @@ use crate::run::{self, BEST, Best, LAST, Run, State};
 use crate::split::Split;
 use crate::teacher::Teacher;
 use crate::{Error, report};
+use hark_evaluate::retrieval::{Retrieval, SplitEmbeddings, retrieval};
 use hark_work::workers;
 
 /// Batches that wait for the trainer at most: each may hold minutes of log-mels.
@@ -158,7 +158,7 @@ pub struct SplitResult {
     /// Its clips and captions.
     pub data: Dataset,
     /// Their vectors.
-    pub embedded: Embedded,
+    pub embedded: SplitEmbeddings,
     /// Both directions.
     pub retrieval: Retrieval,
 }

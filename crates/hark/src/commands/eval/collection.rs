@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use hark_corpus::{Check, Clip, Dataset, DatasetConfig, Pair};
 use hark_encode::model::{self, AudioEncoder, EmbedEvent, TextEncoder};
-use hark_learn::evaluate::Embedded;
+use hark_evaluate::SplitEmbeddings;
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
 use sha2::{Digest, Sha256};
@@ -23,7 +23,7 @@ pub struct Collection {
     /// Where it lies; nowhere for vectors alone.
     pub sets: Vec<DatasetConfig>,
     pub data: Dataset,
-    pub embedded: Embedded,
+    pub embedded: SplitEmbeddings,
 }
 
 impl Collection {
@@ -110,7 +110,7 @@ impl Collection {
             title: format!("{} and {}", clips.display(), captions.display()),
             sets: Vec::new(),
             data,
-            embedded: Embedded {
+            embedded: SplitEmbeddings {
                 dim: clip_rows.columns,
                 clips: clip_rows.numbers,
                 captions: caption_rows.numbers,
@@ -220,7 +220,7 @@ fn refuse_missing(data: &Dataset) -> Result<()> {
 }
 
 /// Vectors of a split, from the last time if nothing has changed since.
-fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<Embedded> {
+fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<SplitEmbeddings> {
     let compute = args.threads.compute();
     let key = key(folder, data)?;
     let place = |what: &str| home.evaluations().join(format!("{key}-{what}.npy"));
@@ -230,7 +230,7 @@ fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<
         if clips.numbers.len() == clips.columns * data.clips.len()
             && captions.numbers.len() == captions.columns * data.pairs.len()
         {
-            return Ok(Embedded {
+            return Ok(SplitEmbeddings {
                 dim: clips.columns,
                 clips: clips.numbers,
                 captions: captions.numbers,
@@ -247,7 +247,7 @@ fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<
     let dim = audio.dim();
     let found = recordings(&audio, data)?;
     let is_whole = found.iter().all(Option::is_some);
-    let mut embedded = Embedded {
+    let mut embedded = SplitEmbeddings {
         clips: Vec::new(),
         captions,
         dim,

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use anyhow::Result;
-use hark_learn::evaluate::caption_ids;
+use hark_evaluate::retrieval::caption_ids;
 use hark_metrics::trec;
 use hark_metrics::{Lists, WithIds, lists};
 use hark_nearest::Vectors;

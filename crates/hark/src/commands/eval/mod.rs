@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
-use hark_learn::evaluate::{caption_ids, retrieval_with};
+use hark_evaluate::retrieval::{caption_ids, caption_queries, clip_queries, retrieval_with, scored_queries};
+use hark_evaluate::scored::{PAIRS, QueryInfo};
+use hark_evaluate::{Direction, Kind, ScoredQueries, Truth, TruthSource};
 use hark_metrics::trec;
 use hark_metrics::{
     self as metrics, GradedReport, Options, Relevant, Report, Ties, WithIds, evaluate, evaluate_graded,
@@ -17,10 +19,7 @@ use hark_metrics::{
 use hark_nearest::Vectors;
 
 use self::collection::Collection;
-use super::inputs::{ColumnArgs, ModelArgs, ThreadArgs};
-use crate::evaluation::scores::{Direction, Kind, Named, PAIRS, Scores};
-use crate::evaluation::truth::{Source, Truth};
-use crate::evaluation::{caption_names, clip_names, scored};
+use super::inputs::{ColumnArgs, ModelArgs, ThreadArgs, direction};
 use crate::home::Home;
 
 const EXAMPLES: &str = "Examples:
@@ -71,14 +70,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "run")]
     qrels: Option<PathBuf>,
     /// Which way the queries of --run go
-    #[arg(long, value_name = "WAY", default_value = "text-to-audio", requires = "run")]
+    #[arg(long, value_name = "WAY", default_value = "text-to-audio", value_parser = direction(), requires = "run")]
     direction: Direction,
     /// With --run: how many items there are to choose from, for chance [default: those that either file names]
     #[arg(long, value_name = "N", requires = "run")]
     items: Option<usize>,
     /// Judge also by other relevance: `scenes` of soundscapes, `computed` from captions (or computed:FUNCTION), or a CSV file of ratings or annotations; may be given several times
     #[arg(long, value_name = "SOURCE", conflicts_with = "run")]
-    truth: Vec<Source>,
+    truth: Vec<TruthSource>,
     /// With --truth: an item is relevant from this gain on; nDCG uses gains as they are
     #[arg(long, value_name = "GAIN", default_value_t = 0.5, value_parser = gain, requires = "truth")]
     relevant_from: f64,
@@ -131,7 +130,7 @@ fn gain(text: &str) -> Result<f64, String> {
 /// One direction, judged by one truth.
 struct Judgement {
     /// Which way, and by what.
-    scores: Scores,
+    scores: ScoredQueries,
     /// The file of its scored queries.
     file: String,
     report: Report,
@@ -176,8 +175,8 @@ fn evaluation(args: &Args, home: &Home) -> Result<(Evaluation, Option<Collection
     };
     let data = &collection.data;
     let retrieval = retrieval_with(data, &collection.embedded, options(args))?;
-    let [there, back] = scored(data, &retrieval, None);
-    let of_pairs = |scores: Scores, report: Report| Judgement {
+    let [there, back] = scored_queries(data, &retrieval, None);
+    let of_pairs = |scores: ScoredQueries, report: Report| Judgement {
         file: scores.kind.direction.file(),
         scores,
         report,
@@ -221,12 +220,12 @@ fn options(args: &Args) -> Options {
     }
 }
 
-fn truth(args: &Args, collection: &Collection, source: &Source) -> Result<Truth> {
+fn truth(args: &Args, collection: &Collection, source: &TruthSource) -> Result<Truth> {
     let data = &collection.data;
     match source {
-        Source::Scenes => Truth::scenes(&collection.sets, data),
-        Source::File(path) => Truth::file(path, data),
-        Source::Computed(function) => {
+        TruthSource::Scenes => Ok(Truth::scenes(&collection.sets, data)?),
+        TruthSource::File(path) => Ok(Truth::file(path, data)?),
+        TruthSource::Computed(function) => {
             let texts: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
             let model = ModelArgs {
                 model: args.sentence_encoder.clone(),
@@ -236,7 +235,7 @@ fn truth(args: &Args, collection: &Collection, source: &Source) -> Result<Truth>
                 },
             };
             let vectors = model.embed(&texts)?;
-            Truth::computed(data, vectors.view()?, function)
+            Ok(Truth::computed(data, vectors.view()?, function)?)
         }
     }
 }
@@ -248,9 +247,14 @@ fn relevant(gains: &[(u32, f64)], from: f64) -> Vec<u32> {
 }
 
 /// Both directions judged by a truth; from audio to text only where every pair was judged, as files judge clips for captions.
-fn judge(args: &Args, collection: &Collection, truth: &Truth, source: &Source) -> Result<Vec<Judgement>> {
+fn judge(
+    args: &Args,
+    collection: &Collection,
+    truth: &Truth,
+    source: &TruthSource,
+) -> Result<Vec<Judgement>> {
     let data = &collection.data;
-    let names = caption_names(data);
+    let names = caption_queries(data);
     let mut kept = Vec::new();
     for (caption, gains) in truth.captions.iter().zip(&truth.gains) {
         if !relevant(gains, args.relevant_from).is_empty() {
@@ -266,7 +270,7 @@ fn judge(args: &Args, collection: &Collection, truth: &Truth, source: &Source) -
     }
     ensure!(!kept.is_empty(), "{source}: no query has a relevant clip");
     let left_out = truth.captions.len() - kept.len();
-    let names: Vec<Named> = kept.iter().map(|(caption, _)| names[*caption].clone()).collect();
+    let names: Vec<QueryInfo> = kept.iter().map(|(caption, _)| names[*caption].clone()).collect();
     if args.judged_only {
         let is_rest =
             |(_, gains): &(usize, &[(u32, f64)])| gains.iter().any(|&(_, gain)| gain < args.relevant_from);
@@ -306,7 +310,7 @@ fn judge(args: &Args, collection: &Collection, truth: &Truth, source: &Source) -
         let is_query = |&clip: &usize| !relevant(&gains[clip], args.relevant_from).is_empty();
         let queries: Vec<usize> = (0..data.clips.len()).filter(is_query).collect();
         let lists: Vec<&[(u32, f64)]> = queries.iter().map(|&clip| gains[clip].as_slice()).collect();
-        let all = clip_names(data);
+        let all = clip_queries(data);
         let names = queries.iter().map(|&clip| all[clip].clone()).collect();
         let found = evaluate_gains(args, collection, Direction::AudioToText, &queries, &lists)?;
         let left_out = data.clips.len() - queries.len();
@@ -326,18 +330,18 @@ fn judge(args: &Args, collection: &Collection, truth: &Truth, source: &Source) -
 fn judgement<'a>(
     args: &Args,
     (direction, by, name): (Direction, String, String),
-    (names, gains): (Vec<Named>, impl Iterator<Item = &'a [(u32, f64)]>),
+    (names, gains): (Vec<QueryInfo>, impl Iterator<Item = &'a [(u32, f64)]>),
     (report, graded): (Report, GradedReport),
     left_out: usize,
 ) -> Judgement {
     let kind = Kind {
         direction,
-        by: format!("{by}, relevant from {}", args.relevant_from),
-        graded_by: by,
+        relevance: format!("{by}, relevant from {}", args.relevant_from),
+        gains: by,
     };
     let sizes = gains.map(|gains| relevant(gains, args.relevant_from).len());
     Judgement {
-        scores: Scores::new(kind, names, sizes, &report, Some(&graded.queries)),
+        scores: ScoredQueries::new(kind, names, sizes, &report, Some(&graded.queries)),
         file: format!("{}.{name}.csv", direction.name()),
         report,
         graded: Some(graded),
@@ -387,7 +391,7 @@ fn among_judged(
     args: &Args,
     collection: &Collection,
     kept: &[(usize, &[(u32, f64)])],
-    names: &[Named],
+    names: &[QueryInfo],
 ) -> Result<(Report, GradedReport)> {
     let (data, embedded) = (&collection.data, &collection.embedded);
     let dim = embedded.dim;
@@ -448,7 +452,7 @@ fn of_run(args: &Args, run: &Path, qrels: &Path) -> Result<Evaluation> {
         } else {
             id.clone()
         };
-        Named {
+        QueryInfo {
             // Captions of one clip are named after it.
             clip: match id.rsplit_once('#') {
                 Some((clip, number)) if number.parse::<u64>().is_ok() => clip.to_owned(),
@@ -462,12 +466,12 @@ fn of_run(args: &Args, run: &Path, qrels: &Path) -> Result<Evaluation> {
     let kind = Kind {
         direction: args.direction,
         // Judgements without grades are what pairs are.
-        by: if scored.is_graded {
+        relevance: if scored.is_graded {
             by.clone()
         } else {
             PAIRS.to_owned()
         },
-        graded_by: by,
+        gains: by,
     };
     let relevant = scored.relevant.iter().copied();
     let ndcg = Some(scored.graded.queries.as_slice());
@@ -476,7 +480,7 @@ fn of_run(args: &Args, run: &Path, qrels: &Path) -> Result<Evaluation> {
         clips: 0,
         captions: scored.queries.len(),
         judgements: vec![Judgement {
-            scores: Scores::new(kind, names.collect(), relevant, &scored.report, ndcg),
+            scores: ScoredQueries::new(kind, names.collect(), relevant, &scored.report, ndcg),
             file: args.direction.file(),
             report: scored.report,
             graded: Some(scored.graded),

@@ -1,12 +1,12 @@
 //! An evaluation for people and for machines.
 
 use anyhow::Result;
+use hark_evaluate::slices::SLICES;
+use hark_evaluate::{Direction, ScoredQuery};
 use hark_metrics::{MeanMetrics, RECALL_CUTS};
 use serde_json::{Value, json};
 
 use super::{Args, Evaluation, Judgement, TieOrder};
-use crate::evaluation::scores::{Direction, Query};
-use crate::evaluation::slices::SLICES;
 use crate::output;
 
 pub(super) fn print(args: &Args, evaluation: &Evaluation) -> Result<()> {
@@ -33,8 +33,8 @@ fn table(evaluation: &Evaluation) -> String {
     let cut = evaluation.judgements.first().map_or(10, |first| first.report.cut);
     let mut by = "";
     for judgement in &evaluation.judgements {
-        if judgement.scores.kind.by != by {
-            by = &judgement.scores.kind.by;
+        if judgement.scores.kind.relevance != by {
+            by = &judgement.scores.kind.relevance;
             text.push_str(&format!("\nby {by}\n{:24}{:>9}", "", format!("mAP@{cut}")));
             for name in ["R@1", "R@5", "R@10", "hit@1", "hit@5", "hit@10", "MRR"] {
                 text.push_str(&format!("{name:>8}"));
@@ -129,13 +129,13 @@ struct Sliced {
 
 fn sliced(judgement: &Judgement) -> Vec<Sliced> {
     let slices = SLICES.iter().map(|slice| {
-        let queries: Vec<&Query> = judgement
+        let queries: Vec<&ScoredQuery> = judgement
             .scores
             .queries
             .iter()
             .filter(|query| slice.has(&query.text))
             .collect();
-        let mean = |value: fn(&Query) -> f64| {
+        let mean = |value: fn(&ScoredQuery) -> f64| {
             let sum: f64 = queries.iter().map(|query| value(query)).sum();
             (!queries.is_empty()).then(|| sum / queries.len() as f64)
         };
@@ -154,7 +154,7 @@ pub(super) fn as_json(args: &Args, evaluation: &Evaluation) -> Value {
     let judgements = evaluation.judgements.iter().map(|judgement| {
         let graded = judgement.graded.as_ref();
         let mut value = json!({
-            "direction": judgement.scores.kind.direction.name(), "by": judgement.scores.kind.by, "cut": judgement.report.cut,
+            "direction": judgement.scores.kind.direction.name(), "by": judgement.scores.kind.relevance, "cut": judgement.report.cut,
             "queries": judgement.scores.queries.len(), "left_out": judgement.left_out,
             "mean": means(&judgement.report.mean, graded.map(|graded| graded.mean)),
             "chance": means(&judgement.report.chance, graded.map(|graded| graded.chance)),

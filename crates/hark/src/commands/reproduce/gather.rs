@@ -4,15 +4,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use hark_corpus::DatasetConfig;
+use hark_evaluate::{Direction, Metric, ScoredQueries, compare};
 use hark_learn::run;
 use sha2::{Digest, Sha256};
 
 use super::plan::{Job, Plan};
 use super::work::RunResult;
-use crate::evaluation::scores::{Direction, Metric, Scores};
-use crate::evaluation::versus;
 use crate::study::results::{
-    Comparison, Figures, Method, Point, Published, PublishedData, RunFigures, Study,
+    Comparison, DirectionMetrics, Method, Point, Published, PublishedData, RunFigures, Study,
 };
 use crate::{models, output};
 
@@ -59,18 +58,18 @@ pub fn study(plan: &Plan, baseline: usize) -> Result<Study> {
 }
 
 /// What chance reaches, over the corpora: sizes are the same, but not what is relevant.
-fn chance(runs: &[(&Job, RunResult)]) -> (Figures, Figures, Option<f64>) {
+fn chance(runs: &[(&Job, RunResult)]) -> (DirectionMetrics, DirectionMetrics, Option<f64>) {
     let mean = |value: &dyn Fn(&RunResult) -> f64| {
         runs.iter().map(|(_, result)| value(result)).sum::<f64>() / runs.len() as f64
     };
-    let figures = |of: fn(&RunResult) -> Figures| Figures {
+    let figures = |of: fn(&RunResult) -> DirectionMetrics| DirectionMetrics {
         map: mean(&|result| of(result).map),
         recall: [0, 1, 2].map(|nth| mean(&|result| of(result).recall[nth])),
     };
     let graded = runs.iter().all(|(_, result)| result.chance_ndcg_10.is_some());
     (
-        figures(|result| result.chance_text_to_audio.into()),
-        figures(|result| result.chance_audio_to_text.into()),
+        figures(|result| result.chance_text_to_audio),
+        figures(|result| result.chance_audio_to_text),
         graded.then(|| mean(&|result| result.chance_ndcg_10.unwrap_or(f64::NAN))),
     )
 }
@@ -80,8 +79,8 @@ fn figures(job: &Job, result: &RunResult) -> Result<RunFigures> {
         corpus: job.corpus,
         seed: job.seed,
         best_epoch: result.best_epoch,
-        text_to_audio: result.text_to_audio.into(),
-        audio_to_text: result.audio_to_text.into(),
+        text_to_audio: result.text_to_audio,
+        audio_to_text: result.audio_to_text,
         ndcg: result.ndcg_10,
         ndcg_chance: result.chance_ndcg_10,
         curve: curve(&job.folder.join(run::METRICS))?,
@@ -113,29 +112,23 @@ fn comparisons(plan: &Plan, runs: &[Vec<(&Job, RunResult)>], baseline: usize) ->
     let mut comparisons = Vec::new();
     let graded = runs.iter().flatten().all(|(_, result)| result.ndcg_10.is_some());
     for direction in Direction::ALL {
-        let scores = runs.iter().map(|runs| {
-            let read = |(job, _): &(&Job, RunResult)| Scores::read(&job.folder.join(direction.file()));
-            runs.iter().map(read).collect::<Result<Vec<_>>>()
+        let methods = plan.variants.iter().zip(runs).map(|(variant, runs)| {
+            let read = |(job, _): &(&Job, RunResult)| ScoredQueries::read(&job.folder.join(direction.file()));
+            Ok(compare::Method {
+                name: variant.title.clone(),
+                runs: runs.iter().map(read).collect::<Result<_, _>>()?,
+            })
         });
-        let scores = scores.collect::<Result<Vec<_>>>()?;
+        let methods = methods.collect::<Result<Vec<_>>>()?;
         let mut metrics = vec![Metric::Ap];
         if graded && direction == Direction::TextToAudio {
             metrics.push(Metric::Ndcg);
         }
         for metric in metrics {
-            for (first, second) in plan.comparisons(baseline) {
-                let paired = versus::pair(&scores[first], &scores[second], metric)?;
-                comparisons.push(Comparison {
-                    first: plan.variants[first].title.clone(),
-                    second: plan.variants[second].title.clone(),
-                    direction: direction.title().into(),
-                    metric: paired.metric.clone(),
-                    tests: paired.tests()?,
-                });
-            }
+            let found = compare::compare(&methods, &plan.comparisons(baseline), metric)?;
+            comparisons.extend(found.into_iter().map(|(comparison, _)| comparison));
         }
     }
-    versus::correct(&mut comparisons)?;
     Ok(comparisons)
 }
 

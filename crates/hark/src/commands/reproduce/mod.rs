@@ -18,12 +18,11 @@ use self::plan::{Plan, Wishes};
 use self::work::{Keep, Spread};
 use super::inputs::ThreadArgs;
 use super::train::with_soundscapes;
-use crate::evaluation::scores::Direction;
-use crate::evaluation::versus;
 use crate::home::Home;
 use crate::study::results::Study;
 use crate::study::{comparisons, page, plots, tables};
 use crate::{output, progress};
+use hark_evaluate::Direction;
 
 const EXAMPLES: &str = "Examples:
   hark reproduce recipes/soundscape-full.toml
@@ -213,7 +212,7 @@ fn write(folder: &Path, study: &Study) -> Result<()> {
 }
 
 fn as_json(folder: &Path, study: &Study) -> serde_json::Value {
-    let figures = |figures: &crate::study::results::Figures| json!({"map_10": figures.map, "recall_1": figures.recall[0], "recall_5": figures.recall[1], "recall_10": figures.recall[2]});
+    let figures = |figures: &crate::study::results::DirectionMetrics| json!({"map_10": figures.map, "recall_1": figures.recall[0], "recall_5": figures.recall[1], "recall_10": figures.recall[2]});
     let methods = study.methods.iter().map(|method| {
         let runs = method.runs.iter().map(|run| {
             json!({
@@ -226,7 +225,7 @@ fn as_json(folder: &Path, study: &Study) -> serde_json::Value {
     let comparisons = study.comparisons.iter().map(|comparison| {
         json!({
             "first": comparison.first, "second": comparison.second, "direction": comparison.direction,
-            "metric": comparison.metric, "tests": versus::tests_json(&comparison.tests),
+            "metric": comparison.metric, "tests": comparison.tests,
         })
     });
     json!({

@@ -12,19 +12,16 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use hark_corpus::{Dataset, DatasetConfig};
+use hark_evaluate::retrieval::scored_queries;
+use hark_evaluate::{Direction, DirectionMetrics, Truth, TruthSource};
 use hark_learn::run::{self, Run};
 use hark_learn::trainer::{TrainEvent, TrainResult};
-use hark_metrics::MeanMetrics;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::plan::{Job, Plan};
 use crate::commands::train::{Training, soundscapes_folder};
-use crate::evaluation::scored;
-use crate::evaluation::scores::Direction;
-use crate::evaluation::truth::{Source, Truth};
 use crate::home::Home;
-use crate::study::results::Figures;
 use crate::{models, output, progress};
 
 /// The file that says that a training of a study is done.
@@ -40,11 +37,11 @@ pub struct RunResult {
     pub seed: u64,
     /// From 1.
     pub best_epoch: u64,
-    pub text_to_audio: Four,
-    pub audio_to_text: Four,
+    pub text_to_audio: DirectionMetrics,
+    pub audio_to_text: DirectionMetrics,
     pub ndcg_10: Option<f64>,
-    pub chance_text_to_audio: Four,
-    pub chance_audio_to_text: Four,
+    pub chance_text_to_audio: DirectionMetrics,
+    pub chance_audio_to_text: DirectionMetrics,
     pub chance_ndcg_10: Option<f64>,
     /// Hashes of what was learned from and validated with, and of what was judged by.
     pub training_data: String,
@@ -57,36 +54,6 @@ pub struct RunResult {
     pub models: Vec<(String, String)>,
     /// Recordings that were left out of the test.
     pub left_out: usize,
-}
-
-/// The figures of a direction, as they lie on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Four {
-    map_10: f64,
-    recall_1: f64,
-    recall_5: f64,
-    recall_10: f64,
-}
-
-impl From<&MeanMetrics> for Four {
-    fn from(means: &MeanMetrics) -> Self {
-        let [recall_1, recall_5, recall_10] = means.recall;
-        Self {
-            map_10: means.average_precision,
-            recall_1,
-            recall_5,
-            recall_10,
-        }
-    }
-}
-
-impl From<Four> for Figures {
-    fn from(four: Four) -> Self {
-        Self {
-            map: four.map_10,
-            recall: [four.recall_1, four.recall_5, four.recall_10],
-        }
-    }
 }
 
 impl RunResult {
@@ -282,8 +249,8 @@ impl Work<'_> {
             job.corpus
                 .map_or_else(String::new, |corpus| format!(", corpus {corpus}")),
             job.seed,
-            100.0 * result.text_to_audio.map_10,
-            100.0 * result.audio_to_text.map_10,
+            100.0 * result.text_to_audio.map,
+            100.0 * result.audio_to_text.map,
             began.elapsed().as_secs_f64(),
         );
         self.bar.suspend(|| eprintln!("{text}"));
@@ -319,9 +286,9 @@ fn judge(
         Some(sets) => Some(Truth::scenes(sets, &judged.data)?.graded(&judged.data, &judged.embedded)?),
         None => None,
     };
-    let by = Source::Scenes.to_string();
+    let by = TruthSource::Scenes.to_string();
     let with_name = graded.as_ref().map(|graded| (graded, by.as_str()));
-    let both = scored(&judged.data, &judged.retrieval, with_name);
+    let both = scored_queries(&judged.data, &judged.retrieval, with_name);
     for (direction, scores) in Direction::ALL.into_iter().zip(both) {
         scores.write(&job.folder.join(direction.file()))?;
     }

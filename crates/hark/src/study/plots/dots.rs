@@ -65,7 +65,7 @@ impl Dots {
             metric: Metric::Map,
         };
         let corpora = corpora(study);
-        let chance = 100.0 * direction.chance(study).map;
+        let chance = 100.0 * study.chance_in(direction).map;
         let longest = study
             .methods
             .iter()

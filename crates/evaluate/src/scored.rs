@@ -1,35 +1,39 @@
 //! What a run answered, query by query: the file that `hark eval` and `hark reproduce` write and `hark compare` reads.
 //!
 //! One CSV file for each direction:
-//! `direction,by,graded_by,query,clip,relevant,rank,ap_10,r_1,r_5,r_10,hit_1,hit_5,hit_10,rr,ndcg_10,text`. The first three are the
-//! same in all rows: which way, what told the relevant items, and what told the gains of nDCG. `clip` is
-//! what queries are clustered by (five captions of one clip are not five independent queries), `relevant` the number of
-//! relevant items, `rank` that of the first one (0 where a list holds none), `ndcg_10` is empty where relevance is not graded.
-//! The number after `ap_` is the cut. Numbers are written so that they are read back to the last bit. Refused on reading: other
-//! columns, numbers out of range, a query that stands twice, rows of different kinds, a file without queries.
+//! `direction,by,graded_by,query,clip,relevant,rank,ap_10,r_1,r_5,r_10,hit_1,hit_5,hit_10,rr,ndcg_10,text`. The first
+//! three columns are the same in all rows: the direction, the source of the relevant items ([`Kind::relevance`]) and the
+//! source of nDCG's gains ([`Kind::gains`]). `clip` is the cluster of the query (five captions of one clip are not five
+//! independent queries), `relevant` the number of relevant items, `rank` the rank of the first one (0 where the list
+//! holds none). `ndcg_10` is empty where relevance is not graded. The number after `ap_` is the cutoff. Numbers survive
+//! a round trip to the last bit. Refused on reading: other columns, numbers out of range, duplicate queries, rows of
+//! different kinds, a file without queries.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
-use anyhow::{Context, Result, bail, ensure};
 use hark_metrics::{QueryMetrics, RECALL_CUTS, Report};
+use hark_work::files::replace_file;
 use serde::Serialize;
 
-use crate::output;
+use crate::Error;
 
-/// Which way is searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+/// Which side is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Captions look for clips
+    /// Captions are queries, clips are items.
     TextToAudio,
-    /// Clips look for captions
+    /// Clips are queries, captions are items.
     AudioToText,
 }
 
 impl Direction {
+    /// In the order of reports.
     pub const ALL: [Self; 2] = [Self::TextToAudio, Self::AudioToText];
 
-    /// As people read it.
+    /// As people read it: `text to audio`.
     pub fn title(self) -> &'static str {
         match self {
             Self::TextToAudio => "text to audio",
@@ -37,7 +41,7 @@ impl Direction {
         }
     }
 
-    /// As files and keys have it.
+    /// As files, keys and options have it: `text-to-audio`.
     pub fn name(self) -> &'static str {
         match self {
             Self::TextToAudio => "text-to-audio",
@@ -45,31 +49,55 @@ impl Direction {
         }
     }
 
-    /// The file of its queries.
+    /// The file of its scored queries.
     pub fn file(self) -> String {
         format!("{}.csv", self.name())
     }
 }
 
-/// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+impl FromStr for Direction {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let found = Self::ALL.into_iter().find(|direction| direction.name() == text);
+        found.ok_or_else(|| UnknownName::new(text, Self::ALL.map(Self::name)))
+    }
+}
+
+/// A figure of every query that methods are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Metric {
-    /// Average precision within the cut
+    /// Average precision within the cutoff.
     Ap,
-    /// Share of the relevant items in the first 1
+    /// Recall among the first 1.
     R1,
-    /// Share of the relevant items in the first 5
+    /// Recall among the first 5.
     R5,
-    /// Share of the relevant items in the first 10
+    /// Recall among the first 10.
     R10,
-    /// Reciprocal rank of the first relevant item
+    /// Reciprocal rank of the first relevant item.
     Rr,
-    /// nDCG on graded relevance
+    /// nDCG on graded relevance.
     Ndcg,
 }
 
 impl Metric {
-    /// The name of its mean, with the cut.
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Ap, Self::R1, Self::R5, Self::R10, Self::Rr, Self::Ndcg];
+
+    /// As options have it: `ap`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ap => "ap",
+            Self::R1 => "r1",
+            Self::R5 => "r5",
+            Self::R10 => "r10",
+            Self::Rr => "rr",
+            Self::Ndcg => "ndcg",
+        }
+    }
+
+    /// The name of its mean, with the cutoff: `mAP@10`.
     pub fn title(self, cut: usize) -> String {
         match self {
             Self::Ap => format!("mAP@{cut}"),
@@ -82,18 +110,62 @@ impl Metric {
     }
 }
 
+impl FromStr for Metric {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let found = Self::ALL.into_iter().find(|metric| metric.name() == text);
+        found.ok_or_else(|| UnknownName::new(text, Self::ALL.map(Self::name)))
+    }
+}
+
+/// A name that is none of the known ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownName {
+    got: String,
+    known: Vec<&'static str>,
+}
+
+impl UnknownName {
+    fn new(got: &str, known: impl IntoIterator<Item = &'static str>) -> Self {
+        Self {
+            got: got.to_owned(),
+            known: known.into_iter().collect(),
+        }
+    }
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "unknown name {:?}; there are: {}",
+            self.got,
+            self.known.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
 /// One query and how it was answered.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Query {
+pub struct ScoredQuery {
+    /// Of a caption `CLIP#NUMBER`, of a clip its id.
     pub id: String,
+    /// The clip that the query belongs to.
     pub clip: String,
+    /// The caption; empty for runs of other systems.
     pub text: String,
+    /// How many items are relevant.
     pub relevant: usize,
+    /// Its metrics.
     pub found: QueryMetrics,
+    /// Only where relevance is graded.
     pub ndcg: Option<f64>,
 }
 
-impl Query {
+impl ScoredQuery {
     /// One of its figures; nDCG only where relevance is graded.
     pub fn value(&self, metric: Metric) -> Option<f64> {
         Some(match metric {
@@ -109,10 +181,13 @@ impl Query {
 
 /// All queries of a run in one direction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scores {
+pub struct ScoredQueries {
+    /// What was judged, and by what.
     pub kind: Kind,
+    /// The k of AP@k and nDCG@k.
     pub cut: usize,
-    pub queries: Vec<Query>,
+    /// In the order of the split.
+    pub queries: Vec<ScoredQuery>,
     /// The seed of the run, where its folder tells it. It is not part of the file.
     pub seed: Option<u64>,
 }
@@ -120,21 +195,25 @@ pub struct Scores {
 /// What was judged, and by what. Only figures of one kind can be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
+    /// Which side was searched.
     pub direction: Direction,
-    /// What told the relevant items.
-    pub by: String,
-    /// What told the gains of nDCG; empty where there are none.
-    pub graded_by: String,
+    /// The source of the relevant items; the column `by`.
+    pub relevance: String,
+    /// The source of nDCG's gains, empty where there are none; the column `graded_by`.
+    pub gains: String,
 }
 
-/// What the relevant items are told by where nothing else is said.
+/// The source of the relevant items where no other is named.
 pub const PAIRS: &str = "annotated pairs";
 
-/// A query's names: its id, its cluster and what it says.
+/// A query without its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct QueryInfo {
+    /// As in [`ScoredQuery::id`].
     pub id: String,
+    /// The clip that the query belongs to.
     pub clip: String,
+    /// The caption, or a clip's first caption.
     pub text: String,
 }
 
@@ -166,20 +245,20 @@ const FIRST: [&str; 7] = [
 ];
 const MIDDLE: [&str; 7] = ["r_1", "r_5", "r_10", "hit_1", "hit_5", "hit_10", "rr"];
 
-impl Scores {
+impl ScoredQueries {
     /// Queries with their figures, in the order of the report.
     pub fn new(
         kind: Kind,
-        names: Vec<Named>,
+        queries: Vec<QueryInfo>,
         relevant: impl Iterator<Item = usize>,
         report: &Report,
         ndcg: Option<&[f64]>,
     ) -> Self {
-        let queries = names.into_iter().zip(relevant).zip(&report.queries).enumerate();
-        let queries = queries.map(|(nth, ((named, relevant), found))| Query {
-            id: named.id,
-            clip: named.clip,
-            text: named.text,
+        let queries = queries.into_iter().zip(relevant).zip(&report.queries).enumerate();
+        let queries = queries.map(|(nth, ((query, relevant), found))| ScoredQuery {
+            id: query.id,
+            clip: query.clip,
+            text: query.text,
             relevant,
             found: *found,
             ndcg: ndcg.and_then(|all| all.get(nth).copied()),
@@ -193,14 +272,20 @@ impl Scores {
     }
 
     /// One figure of every query.
-    pub fn values(&self, metric: Metric) -> Result<Vec<f64>> {
+    ///
+    /// # Errors
+    /// [`Error::NotGraded`] if a query has no nDCG and that is what was asked for.
+    pub fn values(&self, metric: Metric) -> Result<Vec<f64>, Error> {
         let values: Option<Vec<f64>> = self.queries.iter().map(|query| query.value(metric)).collect();
-        values.context("these queries have no nDCG: their relevance is not graded")
+        values.ok_or(Error::NotGraded)
     }
 
     /// Writes the file, whole or not at all.
-    pub fn write(&self, path: &Path) -> Result<()> {
-        output::write_whole(path, |file| {
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let written = replace_file(path, |file| {
             let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(file);
             let (ap, ndcg) = (format!("ap_{}", self.cut), format!("ndcg_{}", self.cut));
             let header = FIRST.into_iter().chain([ap.as_str()]).chain(MIDDLE);
@@ -208,8 +293,8 @@ impl Scores {
             for query in &self.queries {
                 writer.serialize(Line {
                     direction: self.kind.direction.name(),
-                    by: &self.kind.by,
-                    graded_by: &self.kind.graded_by,
+                    by: &self.kind.relevance,
+                    graded_by: &self.kind.gains,
                     query: &query.id,
                     clip: &query.clip,
                     relevant: query.relevant,
@@ -222,15 +307,17 @@ impl Scores {
                     text: &query.text,
                 })?;
             }
-            writer.flush()?;
-            Ok(())
-        })
+            writer.flush()
+        });
+        written.map_err(|error: std::io::Error| cannot_write(path, &error))
     }
 
     /// Reads the file. Its run's seed is that of its folder, `seed-N`.
-    pub fn read(path: &Path) -> Result<Self> {
-        let mut scores =
-            Self::parse(path).with_context(|| format!("{}: not a file of scored queries", path.display()))?;
+    ///
+    /// # Errors
+    /// [`Error::Malformed`], or if it cannot be read.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let mut scores = Self::parse(path)?;
         let folder = path
             .parent()
             .and_then(Path::file_name)
@@ -239,9 +326,17 @@ impl Scores {
         Ok(scores)
     }
 
-    fn parse(path: &Path) -> Result<Self> {
+    fn parse(path: &Path) -> Result<Self, Error> {
+        let malformed = |line: Option<u64>, what: String| Error::Malformed {
+            path: path.to_owned(),
+            line,
+            what: format!("not a file of scored queries: {what}"),
+        };
         let mut reader = csv::Reader::from_reader(fs_err::File::open(path)?);
-        let header = reader.headers()?.clone();
+        let header = reader
+            .headers()
+            .map_err(|error| malformed(None, error.to_string()))?;
+        let header = header.clone();
         let column = |nth: usize| header.get(nth).unwrap_or_default();
         let cut = column(AP)
             .strip_prefix("ap_")
@@ -256,29 +351,28 @@ impl Scores {
             && column(TEXT) == "text"
             && header.len() == TEXT + 1;
         let Some(cut) = cut.filter(|_| is_ours) else {
-            bail!(
-                "its columns are {:?}",
-                header.iter().collect::<Vec<_>>().join(",")
-            );
+            let columns = header.iter().collect::<Vec<_>>().join(",");
+            return Err(malformed(None, format!("its columns are {columns:?}")));
         };
-        let (mut kind, mut queries): (Option<Kind>, Vec<Query>) = (None, Vec::new());
+        let (mut kind, mut queries): (Option<Kind>, Vec<ScoredQuery>) = (None, Vec::new());
         let mut seen = HashSet::new();
         for record in reader.records() {
-            let record = record?;
-            let line = record.position().map_or(0, csv::Position::line);
-            let own = parse_kind(&record).with_context(|| format!("line {line}"))?;
+            let record = record.map_err(|error| malformed(None, error.to_string()))?;
+            let line = record.position().map(csv::Position::line);
+            let own = parse_kind(&record).map_err(|what| malformed(line, what))?;
             if kind.get_or_insert_with(|| own.clone()) != &own {
-                bail!("line {line}: another direction or truth than the lines before");
+                return Err(malformed(
+                    line,
+                    "another direction or truth than the lines before".into(),
+                ));
             }
-            let query = parse_line(&record).with_context(|| format!("line {line}"))?;
-            ensure!(
-                seen.insert(query.id.clone()),
-                "line {line}: the query {:?} stands there twice",
-                query.id
-            );
+            let query = parse_line(&record).map_err(|what| malformed(line, what))?;
+            if !seen.insert(query.id.clone()) {
+                return Err(malformed(line, format!("duplicate query {:?}", query.id)));
+            }
             queries.push(query);
         }
-        let kind = kind.context("it has no queries")?;
+        let kind = kind.ok_or_else(|| malformed(None, "it has no queries".into()))?;
         Ok(Self {
             kind,
             cut,
@@ -288,49 +382,51 @@ impl Scores {
     }
 }
 
-/// Places of columns: the first ones, then AP, the others, nDCG and the words.
+/// The error of a file that could not be written, with its path.
+pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
+    std::io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display())).into()
+}
+
+/// Places of columns: the first ones, then AP, the others, nDCG and the caption.
 const AP: usize = FIRST.len();
 const NDCG: usize = AP + MIDDLE.len() + 1;
 const TEXT: usize = NDCG + 1;
 
-fn parse_kind(record: &csv::StringRecord) -> Result<Kind> {
+fn parse_kind(record: &csv::StringRecord) -> Result<Kind, String> {
     let text = |nth: usize| record.get(nth).unwrap_or_default();
-    let direction = Direction::ALL
-        .into_iter()
-        .find(|direction| direction.name() == text(0));
     Ok(Kind {
-        direction: direction.with_context(|| format!("no direction is called {:?}", text(0)))?,
-        by: text(1).to_owned(),
-        graded_by: text(2).to_owned(),
+        direction: text(0).parse().map_err(|error| format!("direction: {error}"))?,
+        relevance: text(1).to_owned(),
+        gains: text(2).to_owned(),
     })
 }
 
-fn parse_line(record: &csv::StringRecord) -> Result<Query> {
+fn parse_line(record: &csv::StringRecord) -> Result<ScoredQuery, String> {
     let text = |nth: usize| record.get(nth).unwrap_or_default();
-    let number = |nth: usize| -> Result<f64> {
-        let value: f64 = text(nth).parse().with_context(|| format!("{:?}", text(nth)))?;
-        ensure!((0.0..=1.0).contains(&value), "{value} is not between 0 and 1");
-        Ok(value)
+    let share = |nth: usize| match text(nth).parse::<f64>() {
+        Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
+        Ok(value) => Err(format!("{value} is not between 0 and 1")),
+        Err(error) => Err(format!("{:?}: {error}", text(nth))),
     };
     let hit = |nth: usize| match text(nth) {
         "0" => Ok(false),
         "1" => Ok(true),
-        other => bail!("hit is {other:?}, not 0 or 1"),
+        other => Err(format!("hit is {other:?}, not 0 or 1")),
     };
     let ndcg = match text(NDCG) {
         "" => None,
-        _ => Some(number(NDCG)?),
+        _ => Some(share(NDCG)?),
     };
-    Ok(Query {
+    Ok(ScoredQuery {
         id: text(3).to_owned(),
         clip: text(4).to_owned(),
-        relevant: text(5).parse().context("relevant")?,
+        relevant: text(5).parse().map_err(|error| format!("relevant: {error}"))?,
         found: QueryMetrics {
-            first_rank: text(6).parse().context("rank")?,
-            average_precision: number(AP)?,
-            recall: [number(AP + 1)?, number(AP + 2)?, number(AP + 3)?],
+            first_rank: text(6).parse().map_err(|error| format!("rank: {error}"))?,
+            average_precision: share(AP)?,
+            recall: [share(AP + 1)?, share(AP + 2)?, share(AP + 3)?],
             hit: [hit(AP + 4)?, hit(AP + 5)?, hit(AP + 6)?],
-            reciprocal_rank: number(AP + 7)?,
+            reciprocal_rank: share(AP + 7)?,
         },
         ndcg,
         text: text(TEXT).to_owned(),
@@ -344,8 +440,8 @@ const _: () = assert!(RECALL_CUTS[0] == 1 && RECALL_CUTS[1] == 5 && RECALL_CUTS[
 mod tests {
     use super::*;
 
-    fn scores() -> Scores {
-        let query = |id: &str, rank: u32, ndcg| Query {
+    fn scores() -> ScoredQueries {
+        let query = |id: &str, rank: u32, ndcg| ScoredQuery {
             id: id.into(),
             clip: "rain, \"heavy\".wav".into(),
             text: "Rain,\nfalling".into(),
@@ -359,11 +455,11 @@ mod tests {
             },
             ndcg,
         };
-        Scores {
+        ScoredQueries {
             kind: Kind {
                 direction: Direction::TextToAudio,
-                by: PAIRS.into(),
-                graded_by: "the scenes".into(),
+                relevance: PAIRS.into(),
+                gains: "the scenes".into(),
             },
             cut: 10,
             seed: Some(7),
@@ -377,7 +473,7 @@ mod tests {
         fs_err::create_dir(folder.path().join("seed-7")).unwrap();
         let path = folder.path().join("seed-7/text-to-audio.csv");
         scores().write(&path).unwrap();
-        assert_eq!(Scores::read(&path).unwrap(), scores());
+        assert_eq!(ScoredQueries::read(&path).unwrap(), scores());
         assert!(scores().values(Metric::Ndcg).is_err());
         assert_eq!(scores().values(Metric::R10).unwrap(), [2.0 / 3.0; 2]);
     }
@@ -394,7 +490,7 @@ mod tests {
         for (content, expected) in [
             ("query,score\na,1\n".to_owned(), "its columns are"),
             (header.clone(), "no queries"),
-            (format!("{header}{row}{row}"), "stands there twice"),
+            (format!("{header}{row}{row}"), "duplicate query"),
             (
                 format!("{header}{kind}a,b,1,1,NaN,1,1,1,1,1,1,1,,x\n"),
                 "not between 0 and 1",
@@ -406,7 +502,7 @@ mod tests {
             ),
             (
                 format!("{header}up,p,,a,b,1,1,1,1,1,1,1,1,1,1,,x\n"),
-                "no direction is called",
+                "direction: unknown name",
             ),
             (
                 format!("{header}{row}audio-to-text,p,,c,b,1,1,1,1,1,1,1,1,1,1,,x\n"),
@@ -415,7 +511,7 @@ mod tests {
             (format!("{header}a,b\n"), "line"),
         ] {
             fs_err::write(&path, content).unwrap();
-            let error = format!("{:#}", Scores::read(&path).unwrap_err());
+            let error = ScoredQueries::read(&path).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

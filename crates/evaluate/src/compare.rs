@@ -1,34 +1,127 @@
 //! Two methods over the same queries.
 //!
-//! In: the scored queries of each method's runs. Out: each query's figure averaged over a method's runs, and the tests between
-//! them. Runs that were made on different corpora have different queries: runs belong together when they have the same queries
-//! with the same words, and both methods must have run on the same corpora. Refused otherwise, with the first query that only one
-//! of them has. Runs of other systems may be without words: then names alone decide. Refused too: runs that were judged by different
-//! truths.
+//! In: the scored queries of each method's runs. Out: each query's figure, averaged over a method's runs, and paired tests
+//! between the methods. Runs on different corpora have different queries: runs belong to one corpus when they have the
+//! same queries with the same text, and both methods must have run on the same corpora. Otherwise they are refused, with
+//! the first query that only one of them has. Runs of other systems may lack text: then ids alone decide. Refused too:
+//! runs that were judged by different truths.
 
 use std::collections::{BTreeMap, HashMap};
 
-use anyhow::{Result, bail, ensure};
 use hark_metrics::significance::{PairedTest, clustered_t_test, holm, paired_t_test, permutation_test};
+use serde::Serialize;
+use serde::ser::SerializeMap;
 
-use super::scores::{Kind, Metric, Query, Scores};
-use crate::study::results::{Comparison, Test};
+use crate::Error;
+use crate::scored::{Kind, Metric, ScoredQueries, ScoredQuery};
 
 /// Sign patterns of a permutation test where there are too many to try them all.
 const PERMUTATIONS: u64 = 10_000;
 const PERMUTATION_SEED: u64 = 1;
 
-/// What a test pairs.
+/// [`Test::over`] of the paper's test, which takes queries as independent.
 pub const OVER_QUERIES: &str = "queries";
+/// [`Test::over`] where the captions of one clip form a cluster.
 pub const OVER_CLIPS: &str = "clips";
+/// [`Test::over`] of the permutation test.
 pub const BY_PERMUTATION: &str = "permutation over clips";
+/// [`Test::over`] of the test of run against run.
 pub const OVER_SEEDS: &str = "seeds";
+
+/// A method and its runs in one direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Method {
+    /// As comparisons call it.
+    pub name: String,
+    /// One for each seed and corpus.
+    pub runs: Vec<ScoredQueries>,
+}
+
+/// The tests between two methods, for one direction and metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Title of the first method.
+    pub first: String,
+    /// Title of the second.
+    pub second: String,
+    /// `text to audio` or `audio to text`.
+    pub direction: String,
+    /// `mAP@10` or `nDCG@10`.
+    pub metric: String,
+    /// In the order queries, clips, permutation, seeds, as far as the runs allow them.
+    pub tests: Vec<Test>,
+}
+
+/// What one test says about the difference of two methods.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Test {
+    /// What was paired: `queries`, `clips`, `permutation over clips`, `seeds`.
+    pub over: String,
+    /// How many such pairs.
+    pub pairs: usize,
+    /// Of first minus second, as a fraction.
+    pub difference: f64,
+    /// 95 % interval of the difference, where the test has one.
+    #[serde(rename = "interval_95")]
+    pub interval: Option<(f64, f64)>,
+    /// t and its degrees of freedom, where the test has them.
+    #[serde(flatten, serialize_with = "t_and_freedom")]
+    pub t: Option<(f64, usize)>,
+    /// Cohen's d_z, where the test has one.
+    #[serde(rename = "effect_size")]
+    pub effect: Option<f64>,
+    /// Two-sided.
+    pub p: f64,
+    /// After Holm's correction over the comparisons of this test.
+    #[serde(rename = "p_holm")]
+    pub holm: f64,
+}
+
+/// t as two keys, both there whether the test has them or not.
+#[expect(clippy::ref_option, reason = "serde passes the field by reference")]
+fn t_and_freedom<S: serde::Serializer>(t: &Option<(f64, usize)>, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(2))?;
+    map.serialize_entry("t", &t.map(|(t, _)| t))?;
+    map.serialize_entry("degrees_of_freedom", &t.map(|(_, freedom)| freedom))?;
+    map.end()
+}
+
+/// Compares pairs of methods, each given by its place in `methods`, and corrects p over these comparisons (Holm).
+///
+/// # Errors
+/// If two methods cannot be paired, or a test is not possible.
+pub fn compare<'a>(
+    methods: &'a [Method],
+    pairs: &[(usize, usize)],
+    metric: Metric,
+) -> Result<Vec<(Comparison, Paired<'a>)>, Error> {
+    let mut comparisons = Vec::with_capacity(pairs.len());
+    let mut paired = Vec::with_capacity(pairs.len());
+    for &(first, second) in pairs {
+        let (first, second) = (&methods[first], &methods[second]);
+        let both = pair(&first.runs, &second.runs, metric).map_err(|error| Error::Methods {
+            first: first.name.clone(),
+            second: second.name.clone(),
+            source: Box::new(error),
+        })?;
+        comparisons.push(Comparison {
+            first: first.name.clone(),
+            second: second.name.clone(),
+            direction: first.runs[0].kind.direction.title().into(),
+            metric: both.metric.clone(),
+            tests: both.tests()?,
+        });
+        paired.push(both);
+    }
+    apply_holm(&mut comparisons)?;
+    Ok(comparisons.into_iter().zip(paired).collect())
+}
 
 /// Two methods, query by query.
 #[derive(Debug)]
 pub struct Paired<'a> {
     /// The first method's runs have them in this order, corpus after corpus.
-    pub queries: Vec<&'a Query>,
+    pub queries: Vec<&'a ScoredQuery>,
     /// Each query's figure, averaged over the runs of the first method.
     pub first: Vec<f64>,
     /// And of the second.
@@ -37,21 +130,23 @@ pub struct Paired<'a> {
     pub clusters: Vec<u32>,
     /// The means of single runs that belong together, where both methods have as many.
     pub seeds: Option<(Vec<f64>, Vec<f64>)>,
-    /// How many runs each has, and on how many corpora.
+    /// How many runs each has.
     pub runs: (usize, usize),
+    /// On how many corpora.
     pub corpora: usize,
+    /// With its cutoff: `mAP@10`.
     pub metric: String,
 }
 
 /// The runs of one method that have the same queries.
 struct Corpus<'a> {
-    runs: Vec<&'a Scores>,
+    runs: Vec<&'a ScoredQueries>,
 }
 
 type Key<'a> = BTreeMap<(&'a str, &'a str), usize>;
 
 /// A method's runs, by the queries that they have.
-fn corpora(runs: &[Scores], by_words: bool) -> Vec<(Key<'_>, Corpus<'_>)> {
+fn corpora(runs: &[ScoredQueries], by_words: bool) -> Vec<(Key<'_>, Corpus<'_>)> {
     let mut found: Vec<(Key<'_>, Corpus<'_>)> = Vec::new();
     for run in runs {
         let queries = run.queries.iter().enumerate();
@@ -75,32 +170,36 @@ fn corpora(runs: &[Scores], by_words: bool) -> Vec<(Key<'_>, Corpus<'_>)> {
 /// Whether figures of two runs mean the same.
 fn same_kind(a: &Kind, b: &Kind, metric: Metric) -> bool {
     let truth = match metric {
-        Metric::Ndcg => a.graded_by == b.graded_by,
-        _ => a.by == b.by,
+        Metric::Ndcg => a.gains == b.gains,
+        _ => a.relevance == b.relevance,
     };
     a.direction == b.direction && truth
 }
 
-fn told(kind: &Kind) -> String {
-    let graded = if kind.graded_by.is_empty() {
+fn describe(kind: &Kind) -> String {
+    let gains = if kind.gains.is_empty() {
         String::new()
     } else {
-        format!(", gains by {}", kind.graded_by)
+        format!(", gains by {}", kind.gains)
     };
-    format!("{} by {}{graded}", kind.direction.title(), kind.by)
+    format!("{} by {}{gains}", kind.direction.title(), kind.relevance)
 }
 
 /// A run's mean, with its seed if it is known.
 type OfRun = (Option<u64>, f64);
 
 /// Each query's mean over runs, in the order of `order`, and every run's mean.
-fn averaged(corpus: &Corpus<'_>, order: &[&Query], metric: Metric) -> Result<(Vec<f64>, Vec<OfRun>)> {
+fn averaged(
+    corpus: &Corpus<'_>,
+    order: &[&ScoredQuery],
+    metric: Metric,
+) -> Result<(Vec<f64>, Vec<OfRun>), Error> {
     let mut sums = vec![0.0; order.len()];
     let mut means = Vec::new();
     for run in &corpus.runs {
         let values = run.values(metric)?;
         means.push((run.seed, values.iter().sum::<f64>() / values.len() as f64));
-        let by_id: HashMap<&str, (&Query, f64)> = run
+        let by_id: HashMap<&str, (&ScoredQuery, f64)> = run
             .queries
             .iter()
             .zip(values)
@@ -108,13 +207,13 @@ fn averaged(corpus: &Corpus<'_>, order: &[&Query], metric: Metric) -> Result<(Ve
             .collect();
         for (sum, wanted) in sums.iter_mut().zip(order) {
             let (query, value) = by_id[wanted.id.as_str()];
-            ensure!(
-                query.relevant == wanted.relevant,
-                "the query {:?} has {} relevant items in one run and {} in another",
-                query.id,
-                query.relevant,
-                wanted.relevant
-            );
+            if query.relevant != wanted.relevant {
+                return Err(Error::OtherRelevant {
+                    query: query.id.clone(),
+                    first: query.relevant,
+                    second: wanted.relevant,
+                });
+            }
             *sum += value;
         }
     }
@@ -133,23 +232,31 @@ fn by_seed(mut first: Vec<OfRun>, mut second: Vec<OfRun>) -> Option<(Vec<f64>, V
 }
 
 /// Pairs two methods' runs.
-pub fn pair<'a>(first: &'a [Scores], second: &'a [Scores], metric: Metric) -> Result<Paired<'a>> {
-    ensure!(
-        !first.is_empty() && !second.is_empty(),
-        "a method without runs cannot be compared"
-    );
+///
+/// # Errors
+/// If they have different queries, cutoffs or truths.
+pub fn pair<'a>(
+    first: &'a [ScoredQueries],
+    second: &'a [ScoredQueries],
+    metric: Metric,
+) -> Result<Paired<'a>, Error> {
+    if first.is_empty() || second.is_empty() {
+        return Err(Error::NoRuns);
+    }
     let cut = first[0].cut;
     if let Some(other) = first.iter().chain(second).find(|run| run.cut != cut) {
-        bail!("runs with cuts of {cut} and {} cannot be compared", other.cut);
+        return Err(Error::OtherCutoff {
+            first: cut,
+            second: other.cut,
+        });
     }
     let kind = &first[0].kind;
     let all = || first.iter().chain(second);
     if let Some(other) = all().find(|run| !same_kind(&run.kind, kind, metric)) {
-        bail!(
-            "runs that were judged by different truths cannot be compared: {} and {}",
-            told(kind),
-            told(&other.kind)
-        );
+        return Err(Error::OtherTruth {
+            first: describe(kind),
+            second: describe(&other.kind),
+        });
     }
     let by_words = all().all(|run| run.queries.iter().any(|query| !query.text.is_empty()));
     let (of_first, of_second) = (corpora(first, by_words), corpora(second, by_words));
@@ -164,14 +271,14 @@ pub fn pair<'a>(first: &'a [Scores], second: &'a [Scores], metric: Metric) -> Re
         metric: metric.title(cut),
     };
     if let Some((key, _)) = of_second.iter().find(|(key, _)| !has(&of_first, key)) {
-        bail!(different(key, &of_first));
+        return Err(different(key, &of_first));
     }
     let mut clusters: HashMap<(usize, &str), u32> = HashMap::new();
     for (number, (key, corpus)) in of_first.iter().enumerate() {
         let Some((_, other)) = of_second.iter().find(|(other, _)| other.keys().eq(key.keys())) else {
-            bail!(different(key, &of_second));
+            return Err(different(key, &of_second));
         };
-        let order: Vec<&Query> = corpus.runs[0].queries.iter().collect();
+        let order: Vec<&ScoredQuery> = corpus.runs[0].queries.iter().collect();
         let (values, means) = averaged(corpus, &order, metric)?;
         let (other_values, other_means) = averaged(other, &order, metric)?;
         paired.first.extend(values);
@@ -200,14 +307,14 @@ fn has(corpora: &[(Key<'_>, Corpus<'_>)], key: &Key<'_>) -> bool {
 }
 
 /// Says how queries differ from the nearest of the other method's.
-fn different(key: &Key<'_>, others: &[(Key<'_>, Corpus<'_>)]) -> String {
+fn different(key: &Key<'_>, others: &[(Key<'_>, Corpus<'_>)]) -> Error {
     let missing = |other: &Key<'_>| key.keys().filter(|query| !other.contains_key(*query)).count();
     let nearest = others
         .iter()
         .map(|(other, _)| other)
         .min_by_key(|other| missing(other));
     let Some(nearest) = nearest else {
-        return "one of the methods has no runs".to_owned();
+        return Error::NoRuns;
     };
     // Either may be the one that has more.
     let only_in = |one: &Key<'_>, other: &Key<'_>| -> Vec<(String, String)> {
@@ -221,12 +328,8 @@ fn different(key: &Key<'_>, others: &[(Key<'_>, Corpus<'_>)]) -> String {
         only = only_in(nearest, key);
     }
     let count = only.len();
-    let first = only.into_iter().next().unwrap_or_default();
-    format!(
-        "the runs are over different queries: {count} of one method's are not among the other's, such as {:?} ({:?}); evaluate \
-         both on the same split",
-        first.0, first.1
-    )
+    let (id, text) = only.into_iter().next().unwrap_or_default();
+    Error::OtherQueries { count, id, text }
 }
 
 impl Paired<'_> {
@@ -252,7 +355,10 @@ impl Paired<'_> {
     }
 
     /// All tests that these runs allow; `holm` of each is still its own p.
-    pub fn tests(&self) -> Result<Vec<Test>> {
+    ///
+    /// # Errors
+    /// If a test is not possible, such as over a single query.
+    pub fn tests(&self) -> Result<Vec<Test>, Error> {
         let mut tests = Vec::new();
         let (a, b) = (&self.first, &self.second);
         tests.push(of_t(OVER_QUERIES, a.len(), &paired_t_test(a, b)?));
@@ -298,20 +404,11 @@ fn of_t(over: &str, pairs: usize, test: &PairedTest) -> Test {
     }
 }
 
-/// Tests for machines.
-pub fn tests_json(tests: &[Test]) -> serde_json::Value {
-    let tests = tests.iter().map(|test| {
-        serde_json::json!({
-            "over": test.over, "pairs": test.pairs, "difference": test.difference, "interval_95": test.interval,
-            "t": test.t.map(|t| t.0), "degrees_of_freedom": test.t.map(|t| t.1), "effect_size": test.effect,
-            "p": test.p, "p_holm": test.holm,
-        })
-    });
-    tests.collect()
-}
-
 /// Corrects the p of comparisons of one direction and metric for their number, test by test.
-pub fn correct(comparisons: &mut [Comparison]) -> Result<()> {
+///
+/// # Errors
+/// If a p is not a probability.
+pub fn apply_holm(comparisons: &mut [Comparison]) -> Result<(), Error> {
     let mut families: BTreeMap<(String, String, String), Vec<(usize, usize)>> = BTreeMap::new();
     for (nth, comparison) in comparisons.iter().enumerate() {
         for (test, found) in comparison.tests.iter().enumerate() {
@@ -340,10 +437,10 @@ mod tests {
     use hark_metrics::QueryMetrics;
 
     use super::*;
-    use crate::evaluation::scores::{Direction, PAIRS};
+    use crate::scored::{Direction, PAIRS};
 
-    fn run(values: &[(&str, &str, f64)]) -> Scores {
-        let queries = values.iter().map(|&(id, text, ap)| Query {
+    fn run(values: &[(&str, &str, f64)]) -> ScoredQueries {
+        let queries = values.iter().map(|&(id, text, ap)| ScoredQuery {
             id: id.into(),
             clip: id.split('#').next().unwrap_or_default().into(),
             text: text.into(),
@@ -354,11 +451,11 @@ mod tests {
             },
             ndcg: None,
         });
-        Scores {
+        ScoredQueries {
             kind: Kind {
                 direction: Direction::TextToAudio,
-                by: PAIRS.into(),
-                graded_by: String::new(),
+                relevance: PAIRS.into(),
+                gains: String::new(),
             },
             cut: 10,
             queries: queries.collect(),
@@ -426,13 +523,13 @@ mod tests {
         let mut theirs = [run(&[("b#1", "", 0.2), ("a#1", "", 0.0)])];
         let paired = pair(&ours, &theirs, Metric::Ap).unwrap();
         assert_eq!(paired.second, [0.0, 0.2]);
-        theirs[0].kind.by = "other pairs".into();
+        theirs[0].kind.relevance = "other pairs".into();
         let error = pair(&ours, &theirs, Metric::Ap).unwrap_err().to_string();
         assert!(
             error.contains("annotated pairs") && error.contains("other pairs"),
             "{error}"
         );
-        theirs[0].kind.by = PAIRS.into();
+        theirs[0].kind.relevance = PAIRS.into();
         theirs[0].queries[0].relevant = 2;
         let error = pair(&ours, &theirs, Metric::Ap).unwrap_err().to_string();
         assert!(
@@ -497,7 +594,7 @@ mod tests {
             tests: vec![test(OVER_QUERIES, p), test(OVER_CLIPS, 2.0 * p)],
         };
         let mut all = [comparison(0.01), comparison(0.04)];
-        correct(&mut all).unwrap();
+        apply_holm(&mut all).unwrap();
         assert!((all[0].tests[0].holm - 0.02).abs() < 1e-15);
         assert!((all[1].tests[0].holm - 0.04).abs() < 1e-15);
         assert!((all[1].tests[1].holm - 0.08).abs() < 1e-15);

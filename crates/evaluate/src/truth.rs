@@ -1,27 +1,28 @@
-//! Relevance that is not the annotated pairs: what people rated, what captions say, what scenes hold, what annotators added.
+//! Relevance beyond the annotated pairs: human ratings, caption similarity, the scenes of soundscapes, annotations.
 //!
-//! In: a source and a split. Out: for each judged caption the clips that have a gain from 0 to 1. Refused: captions and clips that
+//! In: a source and a split. Out: for each judged caption, clips with gains from 0 to 1. Refused: captions and clips that
 //! the split does not have, a pair that is judged twice, gains out of range.
 //!
-//! Files are CSV. Ratings (`query,query_file,candidate_file,group,rating`): several ratings of one pair are averaged, a rating of
-//! 100 is a gain of 1. Annotations (`query,clip` or `caption,file_name`, and perhaps `relevance`): the query is a caption of the
-//! split or its id. Without a column of relevance every clip that is named has a gain of 1, and so has the clip that the caption was
-//! written for, whether it is named or not; with one, gains are as they stand there.
+//! Files are CSV. Ratings (`query,query_file,candidate_file,group,rating`): several ratings of one pair are averaged, and
+//! a rating of 100 is a gain of 1. Annotations (`query,clip` or `caption,file_name`, optionally `relevance`): the query is
+//! a caption of the split or its id. Without a column `relevance`, every named clip has a gain of 1, and so has the clip
+//! that the caption was written for, whether it is named or not; with one, gains are taken as they are.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
 use hark_corpus::{Dataset, DatasetConfig, read_ratings};
-use hark_learn::evaluate::{Embedded, caption_ids, caption_keys, clip_keys};
 use hark_metrics::{GradedReport, Options, WithIds, evaluate_graded};
 use hark_nearest::Vectors;
 use hark_relevance::{RelevanceFunction, similarity};
 use hark_soundscape::{Split, Truth as Scenes};
 
+use crate::Error;
+use crate::retrieval::{SplitEmbeddings, caption_ids, caption_keys, clip_keys};
+
 /// Where relevance comes from.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Source {
+pub enum TruthSource {
     /// The soundscapes' own scenes.
     Scenes,
     /// The similarity of captions, by a sentence encoder and a function.
@@ -30,7 +31,7 @@ pub enum Source {
     File(PathBuf),
 }
 
-impl std::str::FromStr for Source {
+impl std::str::FromStr for TruthSource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -43,8 +44,8 @@ impl std::str::FromStr for Source {
     }
 }
 
-impl Source {
-    /// In names of files.
+impl TruthSource {
+    /// As part of a file name.
     pub fn name(&self) -> String {
         match self {
             Self::Scenes => "scenes".into(),
@@ -61,7 +62,7 @@ impl Source {
     }
 }
 
-impl std::fmt::Display for Source {
+impl std::fmt::Display for TruthSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Scenes => f.write_str("the scenes"),
@@ -83,12 +84,11 @@ pub struct Truth {
 /// Pairs that are held at most, of 16 bytes each: scenes and computed relevance have one for every caption and clip.
 const MAX_PAIRS: usize = 20_000_000;
 
-fn check_size(data: &Dataset) -> Result<()> {
+fn check_size(data: &Dataset) -> Result<(), Error> {
     let (captions, clips) = (data.pairs.len(), data.clips.len());
-    ensure!(
-        captions.saturating_mul(clips) <= MAX_PAIRS,
-        "{captions} captions by {clips} clips are too many to judge every pair"
-    );
+    if captions.saturating_mul(clips) > MAX_PAIRS {
+        return Err(Error::TooManyPairs { captions, clips });
+    }
     Ok(())
 }
 
@@ -101,31 +101,38 @@ impl Truth {
         Self { captions, gains }
     }
 
-    /// Of soundscapes, from the folder that they lie in.
-    pub fn scenes(sets: &[DatasetConfig], data: &Dataset) -> Result<Self> {
+    /// Gains of soundscapes, from their folder.
+    ///
+    /// # Errors
+    /// [`Error::NoScenes`] if these are no soundscapes, and as [`Truth::of_scenes`].
+    pub fn scenes(sets: &[DatasetConfig], data: &Dataset) -> Result<Self, Error> {
         let [DatasetConfig::Clotho { root, split }] = sets else {
-            bail!("only soundscapes have scenes");
+            return Err(Error::NoScenes { source: None });
         };
         let split = match split.as_str() {
             "development" => Split::Train,
             "validation" => Split::Validation,
             _ => Split::Test,
         };
-        let scenes = Scenes::read(root, split).context("these clips have no scenes: only soundscapes do")?;
+        let scenes = Scenes::read(root, split).map_err(|error| Error::NoScenes { source: Some(error) })?;
         Self::of_scenes(&scenes, data)
     }
 
-    /// The same from scenes that were read before.
-    pub fn of_scenes(scenes: &Scenes, data: &Dataset) -> Result<Self> {
+    /// Gains of scenes that were read before.
+    ///
+    /// # Errors
+    /// [`Error::OtherSplit`] and [`Error::TooManyPairs`].
+    pub fn of_scenes(scenes: &Scenes, data: &Dataset) -> Result<Self, Error> {
         check_size(data)?;
-        ensure!(
-            (scenes.captions(), scenes.clips()) == (data.pairs.len(), data.clips.len()),
-            "the scenes are of {} captions and {} clips, the split has {} and {}",
-            scenes.captions(),
-            scenes.clips(),
-            data.pairs.len(),
-            data.clips.len()
-        );
+        if (scenes.captions(), scenes.clips()) != (data.pairs.len(), data.clips.len()) {
+            return Err(Error::OtherSplit {
+                what: "scenes",
+                got_captions: scenes.captions(),
+                got_clips: scenes.clips(),
+                captions: data.pairs.len(),
+                clips: data.clips.len(),
+            });
+        }
         let gains = (0..scenes.captions()).map(|caption| {
             let gains =
                 (0..scenes.clips()).map(|clip| (clip as u32, f64::from(scenes.relevance(caption, clip))));
@@ -138,11 +145,14 @@ impl Truth {
     }
 
     /// nDCG@10 of all captions, text to audio.
-    pub fn graded(&self, data: &Dataset, embedded: &Embedded) -> Result<GradedReport> {
-        ensure!(
-            self.captions.len() == data.pairs.len(),
-            "not every caption is judged"
-        );
+    ///
+    /// # Errors
+    /// [`Error::PartlyJudged`] unless every caption is judged; if the embeddings do not belong to the split.
+    pub fn graded(&self, data: &Dataset, embedded: &SplitEmbeddings) -> Result<GradedReport, Error> {
+        let (judged, captions) = (self.captions.len(), data.pairs.len());
+        if judged != captions {
+            return Err(Error::PartlyJudged { judged, captions });
+        }
         let (clip_keys, caption_keys) = (clip_keys(data), caption_keys(data));
         let clips = WithIds::new(Vectors::new(&embedded.clips, embedded.dim)?, &clip_keys)?;
         let captions = WithIds::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
@@ -157,8 +167,16 @@ impl Truth {
         )?)
     }
 
-    /// From the captions' vectors: a clip's gain is the relevance of its captions' mean similarity, and its own captions' is 1.
-    pub fn computed(data: &Dataset, captions: Vectors<'_>, function: &RelevanceFunction) -> Result<Self> {
+    /// From the captions' sentence embeddings: a clip's gain is the relevance of its captions' mean similarity to the
+    /// query, and 1 for the query's own clip.
+    ///
+    /// # Errors
+    /// [`Error::TooManyPairs`], or if the function cannot be applied.
+    pub fn computed(
+        data: &Dataset,
+        captions: Vectors<'_>,
+        function: &RelevanceFunction,
+    ) -> Result<Self, Error> {
         check_size(data)?;
         let (count, clips) = (data.pairs.len(), data.clips.len());
         let function = if function.needs_range() {
@@ -181,7 +199,7 @@ impl Truth {
             for (h, pair) in row.iter().zip(&data.pairs) {
                 means[pair.clip] += f64::from(*h) / f64::from(sizes[pair.clip]);
             }
-            let gain = |(clip, h): (usize, f64)| -> Result<(u32, f64)> {
+            let gain = |(clip, h): (usize, f64)| -> Result<(u32, f64), Error> {
                 let is_own = clip == own.clip;
                 Ok((
                     clip as u32,
@@ -196,7 +214,7 @@ impl Truth {
                 .into_iter()
                 .enumerate()
                 .map(gain)
-                .collect::<Result<Vec<_>>>()?;
+                .collect::<Result<Vec<_>, Error>>()?;
             gains.push(list.into_iter().filter(|(_, gain)| *gain > 0.0).collect());
         }
         Ok(Self {
@@ -206,17 +224,29 @@ impl Truth {
     }
 
     /// From a file of ratings or annotations.
-    pub fn file(path: &Path, data: &Dataset) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] and what [`read_ratings`] refuses.
+    pub fn file(path: &Path, data: &Dataset) -> Result<Self, Error> {
         let mut reader = csv::Reader::from_reader(fs_err::File::open(path)?);
-        let header = reader
-            .headers()
-            .with_context(|| path.display().to_string())?
-            .clone();
+        let header = reader.headers().map_err(|error| csv_error(path, &error))?.clone();
         if header.iter().any(|name| name == "rating") {
             return ratings(path, data);
         }
-        annotations(path, data, &header, reader).with_context(|| path.display().to_string())
+        annotations(path, data, &header, reader)
     }
+}
+
+fn malformed(path: &Path, line: Option<u64>, what: String) -> Error {
+    Error::Malformed {
+        path: path.to_owned(),
+        line,
+        what,
+    }
+}
+
+fn csv_error(path: &Path, error: &csv::Error) -> Error {
+    malformed(path, error.position().map(csv::Position::line), error.to_string())
 }
 
 /// Finds captions by their words or their ids, and clips by their names.
@@ -241,40 +271,40 @@ impl<'a> Index<'a> {
         }
     }
 
-    fn clip(&self, name: &str) -> Result<u32> {
+    fn clip(&self, name: &str) -> Result<u32, String> {
         let found = self.clips.get(name).copied();
-        found.with_context(|| format!("the split has no clip {name:?}"))
+        found.ok_or_else(|| format!("the split has no clip {name:?}"))
     }
 
     /// A caption; of several with the same words, that of the clip which is named.
-    fn caption(&self, query: &str, of_clip: Option<u32>) -> Result<usize> {
+    fn caption(&self, query: &str, of_clip: Option<u32>) -> Result<usize, String> {
         if let Some(&caption) = self.by_id.get(query) {
             return Ok(caption);
         }
         let all = self.by_text.get(query.trim());
-        let all = all.with_context(|| format!("the split has no caption {query:?}"))?;
+        let all = all.ok_or_else(|| format!("the split has no caption {query:?}"))?;
         let own =
             |caption: &&usize| of_clip.is_none_or(|clip| self.data.pairs[**caption].clip == clip as usize);
         let mut of_these = all.iter().filter(own);
         match (of_these.next(), of_these.next()) {
             (Some(&caption), None) => Ok(caption),
             (Some(&caption), Some(_)) if of_clip.is_some() => Ok(caption),
-            (Some(_), Some(_)) => {
-                bail!("several captions say {query:?}: name them by their ids, such as CLIP#1")
-            }
-            (None, _) => bail!("the caption {query:?} is not one of that clip"),
+            (Some(_), Some(_)) => Err(format!(
+                "several captions read {query:?}; use their ids, such as CLIP#1"
+            )),
+            (None, _) => Err(format!("the caption {query:?} is not one of that clip")),
         }
     }
 }
 
-fn ratings(path: &Path, data: &Dataset) -> Result<Truth> {
+fn ratings(path: &Path, data: &Dataset) -> Result<Truth, Error> {
     let index = Index::new(data);
     let mut sums: BTreeMap<usize, BTreeMap<u32, (f64, f64)>> = BTreeMap::new();
     for rating in read_ratings(path)? {
-        let place = || format!("{}, line {}", path.display(), rating.line);
-        let own = index.clip(&rating.query_clip).with_context(place)?;
-        let caption = index.caption(&rating.query, Some(own)).with_context(place)?;
-        let clip = index.clip(&rating.candidate_clip).with_context(place)?;
+        let refused = |what: String| malformed(path, Some(rating.line), what);
+        let own = index.clip(&rating.query_clip).map_err(refused)?;
+        let caption = index.caption(&rating.query, Some(own)).map_err(refused)?;
+        let clip = index.clip(&rating.candidate_clip).map_err(refused)?;
         let (sum, count) = sums.entry(caption).or_default().entry(clip).or_default();
         *sum += rating.rating / 100.0;
         *count += 1.0;
@@ -296,38 +326,35 @@ fn annotations(
     data: &Dataset,
     header: &csv::StringRecord,
     mut reader: csv::Reader<fs_err::File>,
-) -> Result<Truth> {
+) -> Result<Truth, Error> {
     let column = |names: &[&str]| header.iter().position(|name| names.contains(&name.trim()));
-    let query = column(&["query", "caption"]).context("it has no column `query` or `caption`")?;
-    let clip = column(&["clip", "file_name", "file"]).context("it has no column `clip` or `file_name`")?;
+    let missing = |names: &str| malformed(path, None, format!("no column {names}"));
+    let query = column(&["query", "caption"]).ok_or_else(|| missing("`query` or `caption`"))?;
+    let clip = column(&["clip", "file_name", "file"]).ok_or_else(|| missing("`clip` or `file_name`"))?;
     let gain = column(&["relevance", "gain"]);
     let index = Index::new(data);
     let mut judged: BTreeMap<usize, BTreeMap<u32, f64>> = BTreeMap::new();
     for record in reader.records() {
-        let record = record?;
-        let place = || format!("line {}", record.position().map_or(0, csv::Position::line));
+        let record = record.map_err(|error| csv_error(path, &error))?;
+        let refused = |what: String| malformed(path, record.position().map(csv::Position::line), what);
         let text = |column: usize| record.get(column).unwrap_or_default();
-        let found = index.clip(text(clip)).with_context(place)?;
-        let caption = index.caption(text(query), None).with_context(place)?;
-        let value = match gain {
+        let found = index.clip(text(clip)).map_err(refused)?;
+        let caption = index.caption(text(query), None).map_err(refused)?;
+        let value = match gain.map(text) {
             None => 1.0,
-            Some(column) => text(column).trim().parse::<f64>().with_context(place)?,
+            Some(text) => match text.trim().parse::<f64>() {
+                Ok(value) if (0.0..=1.0).contains(&value) => value,
+                _ => return Err(refused(format!("the relevance {text:?} is not between 0 and 1"))),
+            },
         };
-        ensure!(
-            (0.0..=1.0).contains(&value),
-            "{}: the relevance {value} is not between 0 and 1",
-            place()
-        );
         if judged.entry(caption).or_default().insert(found, value).is_some() {
-            bail!(
-                "{}: {:?} and {:?} stand there twice",
-                place(),
-                text(query),
-                text(clip)
-            );
+            let (query, clip) = (text(query), text(clip));
+            return Err(refused(format!("{query:?} and {clip:?} are judged twice")));
         }
     }
-    ensure!(!judged.is_empty(), "{} judges nothing", path.display());
+    if judged.is_empty() {
+        return Err(malformed(path, None, "it judges nothing".into()));
+    }
     if gain.is_none() {
         for (caption, clips) in &mut judged {
             clips.insert(data.pairs[*caption].clip as u32, 1.0);
@@ -365,7 +392,7 @@ mod tests {
         }
     }
 
-    fn read(content: &str) -> Result<Truth> {
+    fn read(content: &str) -> Result<Truth, Error> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("truth.csv");
         fs_err::write(&path, content).unwrap();
@@ -418,7 +445,7 @@ mod tests {
                 "not one of that clip",
             ),
         ] {
-            let error = format!("{:#}", read(content).unwrap_err());
+            let error = read(content).unwrap_err().to_string();
             assert!(error.contains(expected), "{content}: {error}");
         }
     }

@@ -1,0 +1,140 @@
+//! The one error type of this crate.
+
+use std::path::PathBuf;
+
+/// Why a split could not be evaluated, or two methods not compared.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be opened, read or written; the source names the path.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// Embeddings are not vectors that can be ranked.
+    #[error(transparent)]
+    Nearest(#[from] hark_nearest::Error),
+    /// A ranking cannot be scored, or two methods not tested.
+    #[error(transparent)]
+    Metrics(#[from] hark_metrics::Error),
+    /// Relevance cannot be computed.
+    #[error(transparent)]
+    Relevance(#[from] hark_relevance::Error),
+    /// A dataset or a file of ratings cannot be read.
+    #[error(transparent)]
+    Corpus(#[from] hark_corpus::Error),
+    /// The split is not one of soundscapes, or its scenes cannot be read.
+    #[error("these clips have no scenes; only soundscapes do")]
+    NoScenes {
+        /// What the soundscapes' reader says, where the split looks like soundscapes.
+        #[source]
+        source: Option<hark_soundscape::Error>,
+    },
+    /// A file does not hold what it should.
+    #[error("{}: {}{what}", path.display(), at(*line))]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1, where one is to blame.
+        line: Option<u64>,
+        /// What is wrong.
+        what: String,
+    },
+    /// Scenes or embeddings that belong to another split.
+    #[error(
+        "the {what} are of {got_captions} captions and {got_clips} clips, the split has {captions} and {clips}"
+    )]
+    OtherSplit {
+        /// `scenes` or `vectors`.
+        what: &'static str,
+        /// Captions that they are of.
+        got_captions: usize,
+        /// Clips that they are of.
+        got_clips: usize,
+        /// Captions of the split.
+        captions: usize,
+        /// Clips of the split.
+        clips: usize,
+    },
+    /// Relevance of every pair would take too much memory.
+    #[error("{captions} captions by {clips} clips are too many to judge every pair")]
+    TooManyPairs {
+        /// Captions of the split.
+        captions: usize,
+        /// Clips of the split.
+        clips: usize,
+    },
+    /// nDCG over a whole split needs gains of every caption.
+    #[error("only {judged} of {captions} captions are judged")]
+    PartlyJudged {
+        /// Captions that have gains.
+        judged: usize,
+        /// Captions of the split.
+        captions: usize,
+    },
+    /// nDCG was asked of queries that have none.
+    #[error("these queries have no nDCG: their relevance is not graded")]
+    NotGraded,
+    /// A method has no runs.
+    #[error("a method without runs cannot be compared")]
+    NoRuns,
+    /// Runs were cut at different ranks.
+    #[error("runs with cutoffs of {first} and {second} cannot be compared")]
+    OtherCutoff {
+        /// Of one run.
+        first: usize,
+        /// Of another.
+        second: usize,
+    },
+    /// Figures of different meaning.
+    #[error("runs that were judged by different truths cannot be compared: {first} and {second}")]
+    OtherTruth {
+        /// Direction and truth of one run.
+        first: String,
+        /// Direction and truth of another.
+        second: String,
+    },
+    /// A query with two truths.
+    #[error("query {query:?} has {first} relevant items in one run and {second} in another")]
+    OtherRelevant {
+        /// The query's id.
+        query: String,
+        /// Relevant items in one run.
+        first: usize,
+        /// Relevant items in another.
+        second: usize,
+    },
+    /// Runs over different queries.
+    #[error(
+        "the runs have different queries: {count} of one method are missing from the other, such as {id:?} ({text:?}); evaluate both on the same split"
+    )]
+    OtherQueries {
+        /// How many queries only one method has.
+        count: usize,
+        /// The first of them.
+        id: String,
+        /// What it says.
+        text: String,
+    },
+    /// Two methods cannot be compared.
+    #[error("{first} against {second}")]
+    Methods {
+        /// Name of the first.
+        first: String,
+        /// Name of the second.
+        second: String,
+        /// Why not.
+        source: Box<Error>,
+    },
+    /// The caller cancelled the work.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+fn at(line: Option<u64>) -> String {
+    line.map_or_else(String::new, |line| format!("line {line}: "))
+}
+
+impl From<hark_work::progress::Cancelled> for Error {
+    fn from(_: hark_work::progress::Cancelled) -> Self {
+        Self::Cancelled
+    }
+}

@@ -1,0 +1,24 @@
+//! A split, its embeddings and a truth in; scored queries and comparisons out.
+//!
+//! | module | in → out |
+//! |---|---|
+//! | [`retrieval`] | embeddings of a split → the metrics of both directions |
+//! | [`scored`] | metrics → one row for each query, as a CSV file |
+//! | [`truth`] | ratings, annotations, scenes or caption similarities → graded relevance |
+//! | [`compare`] | scored queries of two methods → paired tests |
+//! | [`slices`] | a caption → the groups of queries it belongs to |
+//!
+//! Nothing here trains or depends on a model: embeddings of another system are scored by the same code.
+
+pub mod compare;
+mod error;
+pub mod retrieval;
+pub mod scored;
+pub mod slices;
+pub mod truth;
+
+pub use compare::{Comparison, Method, Paired, Test, compare};
+pub use error::Error;
+pub use retrieval::{DirectionMetrics, Retrieval, SplitEmbeddings};
+pub use scored::{Direction, Kind, Metric, ScoredQueries, ScoredQuery};
+pub use truth::{Truth, TruthSource};
