@@ -6,9 +6,7 @@ mod library;
 mod models;
 mod npy;
 mod output;
-mod plot;
 mod progress;
-mod study;
 
 use std::io;
 use std::process::ExitCode;

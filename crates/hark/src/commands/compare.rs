@@ -6,11 +6,11 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
 use hark_evaluate::compare::BY_PERMUTATION;
 use hark_evaluate::{Comparison, Direction, Method, Metric, Paired, ScoredQueries, Test, compare};
+use hark_study::comparisons::{p_value, verdict};
 use serde_json::json;
 
 use super::inputs::{direction, metric};
 use crate::output;
-use crate::study::comparisons::{p_value, verdict};
 
 const EXAMPLES: &str = "Examples:
   hark compare --a runs/listnet/results --b runs/infonce/results

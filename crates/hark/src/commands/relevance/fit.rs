@@ -7,10 +7,11 @@ use clap::Args as ClapArgs;
 use hark_relevance::RelevanceFunction;
 use hark_relevance::fit::{BetaFit, FitOptions, beta_regression};
 use hark_relevance::ratings::{Bound, Observation};
+use hark_study::plots;
 use serde_json::json;
 
 use super::rated::RatedArgs;
-use crate::{output, plot};
+use crate::output;
 
 const EXAMPLES: &str = "Examples:
   hark relevance fit --captions captions.csv --ratings ratings.csv --model all-mpnet-base-v2
@@ -44,7 +45,7 @@ pub fn run(args: &Args) -> Result<()> {
         .collect();
     let fit = beta_regression(&args.bound.apply(&raw)?, FitOptions::default())?;
     if let Some(path) = &args.plot {
-        let drawing = plot::fit(&raw, &fit)?;
+        let drawing = plots::fit(&raw, &fit)?;
         output::write_whole(path, |file| {
             Ok(std::io::Write::write_all(file, drawing.as_bytes())?)
         })?;

@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 
 use super::plan::{Job, Plan};
 use super::work::RunResult;
-use crate::study::results::{
+use crate::{models, output};
+use hark_study::results::{
     Comparison, DirectionMetrics, Method, Point, Published, PublishedData, RunFigures, Study,
 };
-use crate::{models, output};
 
 /// Everything that the reports show.
 pub fn study(plan: &Plan, baseline: usize) -> Result<Study> {

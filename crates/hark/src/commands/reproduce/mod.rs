@@ -19,10 +19,9 @@ use self::work::{Keep, Spread};
 use super::inputs::ThreadArgs;
 use super::train::with_soundscapes;
 use crate::home::Home;
-use crate::study::results::Study;
-use crate::study::{comparisons, page, plots, tables};
 use crate::{output, progress};
 use hark_evaluate::Direction;
+use hark_study::{Study, comparisons, page, plots, tables};
 
 const EXAMPLES: &str = "Examples:
   hark reproduce recipes/soundscape-full.toml
@@ -212,7 +211,7 @@ fn write(folder: &Path, study: &Study) -> Result<()> {
 }
 
 fn as_json(folder: &Path, study: &Study) -> serde_json::Value {
-    let figures = |figures: &crate::study::results::DirectionMetrics| json!({"map_10": figures.map, "recall_1": figures.recall[0], "recall_5": figures.recall[1], "recall_10": figures.recall[2]});
+    let figures = |figures: &hark_study::results::DirectionMetrics| json!({"map_10": figures.map, "recall_1": figures.recall[0], "recall_5": figures.recall[1], "recall_10": figures.recall[2]});
     let methods = study.methods.iter().map(|method| {
         let runs = method.runs.iter().map(|run| {
             json!({

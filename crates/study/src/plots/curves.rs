@@ -9,10 +9,11 @@ use plotters::style::text_anchor::HPos;
 use super::super::results::{Method, Point, Study};
 use super::super::tables::fixed;
 use super::{
-    Area, COLOURS, Chart, Drawn, Error, FAINT, GREY, MARGIN, TEXT, axis, canvas, colour, decimals, drawable,
-    font, labelled, legend_columns, legend_height, legend_place, px, say_if_empty, shortened, stroke,
-    text_width, write,
+    Area, COLOURS, Chart, Drawn, FAINT, GREY, MARGIN, TEXT, axis, canvas, colour, decimals, drawable, font,
+    labelled, legend_columns, legend_height, legend_place, px, say_if_empty, shortened, stroke, text_width,
+    write,
 };
+use crate::Error;
 
 /// The height of one of the two panels.
 const PANEL: i32 = 320;
@@ -26,7 +27,7 @@ const MARKS: usize = 12;
 ///
 /// # Errors
 ///
-/// [`Error::Drawing`].
+/// [`Error::Plot`].
 pub fn curves(study: &Study) -> Result<String, Error> {
     let longest = study
         .methods
@@ -38,7 +39,7 @@ pub fn curves(study: &Study) -> Result<String, Error> {
     let legend = legend_height(study.methods.len(), columns);
     let height = MARGIN + legend + 2 * PANEL;
     let mut svg = String::new();
-    draw_curves(&mut svg, study, (columns, legend, height)).map_err(|source| Error::Drawing {
+    draw_curves(&mut svg, study, (columns, legend, height)).map_err(|source| Error::Plot {
         plot: "the learning curves",
         source,
     })?;

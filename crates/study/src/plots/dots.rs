@@ -10,10 +10,11 @@ use super::super::results::{Method, Study};
 use super::super::summary::{Column, Direction, Metric, corpora, corpus_name, summarise};
 use super::super::tables::fixed;
 use super::{
-    Area, COLOURS, Chart, Drawn, Error, FAINT, GREY, MARGIN, TEXT, WIDTH, axis, canvas, colour, decimals,
-    drawable, font, labelled, legend_columns, legend_height, legend_place, px, say_if_empty, shortened,
-    stroke, text_width, write,
+    Area, COLOURS, Chart, Drawn, FAINT, GREY, MARGIN, TEXT, WIDTH, axis, canvas, colour, decimals, drawable,
+    font, labelled, legend_columns, legend_height, legend_place, px, say_if_empty, shortened, stroke,
+    text_width, write,
 };
+use crate::Error;
 
 /// The mAP@10 of every run in one direction: a row for each method, a dot for each run in the colour of its
 /// corpus, and above the dots their mean with a bar of one SD to either side. Chance is a dashed line where
@@ -21,11 +22,11 @@ use super::{
 ///
 /// # Errors
 ///
-/// [`Error::Drawing`].
+/// [`Error::Plot`].
 pub fn methods(study: &Study, direction: Direction) -> Result<String, Error> {
     let layout = Dots::new(study, direction);
     let mut svg = String::new();
-    draw_methods(&mut svg, study, &layout).map_err(|source| Error::Drawing {
+    draw_methods(&mut svg, study, &layout).map_err(|source| Error::Plot {
         plot: "the figures of every run",
         source,
     })?;

@@ -1,30 +1,36 @@
-//! Drawings as SVG text.
+//! Ratings against caption similarity, with the fitted relevance function.
 
-use anyhow::{Result, anyhow};
 use hark_relevance::RelevanceFunction;
 use hark_relevance::fit::BetaFit;
 use hark_relevance::ratings::Observation;
 use plotters::prelude::*;
 
+use super::Drawn;
+use crate::Error;
+
 /// Points per line: fine enough that a curve looks smooth at the drawing's size.
 const CURVE_STEPS: usize = 200;
 const BINS: usize = 20;
 
-/// Ratings against similarity, with their mean in bins of similarity, the fitted curve and the paper's.
-pub fn fit(observations: &[Observation], fit: &BetaFit) -> Result<String> {
+/// Plots ratings against similarity, with their means in bins of similarity, the fitted curve and the paper's, as SVG.
+///
+/// # Errors
+/// [`Error::Plot`] if the fit is no relevance function, or the plotting library fails.
+pub fn fit(observations: &[Observation], fit: &BetaFit) -> Result<String, Error> {
     let lowest = observations.iter().map(|o| o.similarity).fold(0.0, f64::min);
-    let fitted = fit.function()?;
     let mut svg = String::new();
-    draw(&mut svg, observations, lowest, &fitted).map_err(|error| anyhow!("the drawing failed: {error}"))?;
+    let drawn = fit
+        .function()
+        .map_err(Into::into)
+        .and_then(|fitted| draw(&mut svg, observations, lowest, &fitted));
+    drawn.map_err(|source| Error::Plot {
+        plot: "the fit",
+        source,
+    })?;
     Ok(svg)
 }
 
-fn draw(
-    svg: &mut String,
-    observations: &[Observation],
-    lowest: f64,
-    fitted: &RelevanceFunction,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(svg: &mut String, observations: &[Observation], lowest: f64, fitted: &RelevanceFunction) -> Drawn {
     let area = SVGBackend::with_string(svg, (820, 560)).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)

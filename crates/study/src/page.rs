@@ -4,13 +4,14 @@
 //! choice of light or dark, tables that are too wide scroll in their own box, and everything that comes from
 //! the study is escaped.
 
+use super::checkpoint_selection as kept;
 use super::comparisons::{self, verdicts};
 use super::escape;
-use super::kept;
-use super::plots::{self, Error};
+use super::plots;
 use super::results::{Method, Study};
 use super::summary::{Direction, corpora, corpus_name};
 use super::tables::{self, Kind, Table, counted, with_deviation};
+use crate::Error;
 
 /// More seeds or names than this are counted and not listed.
 const LISTED: usize = 12;
@@ -71,7 +72,7 @@ pre { overflow-x: auto; padding: .8rem; background: var(--shade); font-size: .85
 ///
 /// # Errors
 ///
-/// [`Error::Drawing`] where a drawing cannot be made.
+/// [`Error::Plot`] where a drawing cannot be made.
 pub fn html(study: &Study) -> Result<String, Error> {
     let title = escape::html(&heading(study));
     let mut out = format!(

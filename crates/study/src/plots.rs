@@ -8,7 +8,6 @@
 //! can tell them apart. From the eighth method on they come again, with marks on the lines.
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::ops::Range;
 
 use plotters::coord::Shift;
@@ -20,35 +19,11 @@ use super::escape;
 
 mod curves;
 mod dots;
+mod fit;
 
 pub use curves::curves;
 pub use dots::methods;
-
-/// Why a drawing could not be made.
-#[derive(Debug)]
-pub enum Error {
-    /// The drawing library gave up.
-    Drawing {
-        /// Which drawing.
-        plot: &'static str,
-        /// What the library says.
-        source: Box<dyn StdError + Send + Sync>,
-    },
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Drawing { plot, .. } = self;
-        write!(f, "the drawing of {plot} failed")
-    }
-}
-
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        let Self::Drawing { source, .. } = self;
-        Some(source.as_ref())
-    }
-}
+pub use fit::fit;
 
 type Drawn<T = ()> = Result<T, Box<dyn StdError + Send + Sync>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
