@@ -179,15 +179,8 @@ impl Truth {
     ) -> Result<Self, Error> {
         check_size(data)?;
         let (count, clips) = (data.pairs.len(), data.clips.len());
-        let function = if function.needs_range() {
-            let texts: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
-            let groups = similarity::same_text(&texts);
-            let range =
-                similarity::similarity_range(captions, &groups, None, &hark_work::progress::no_progress)?;
-            function.with_range(f64::from(range.lo), f64::from(range.hi))?
-        } else {
-            *function
-        };
+        let texts: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
+        let function = function.resolved(captions, &texts, None, &hark_work::progress::no_progress)?;
         let mut sizes = vec![0_u32; clips];
         for pair in &data.pairs {
             sizes[pair.clip] += 1;

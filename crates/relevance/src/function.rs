@@ -13,12 +13,15 @@
 //! `logistic` with its defaults is the paper's choice, g = 1 / (1 + exp(2.73 - 4.58 h)).
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
+use hark_nearest::Vectors;
+use hark_work::progress::Progress;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::spec::{self, Spec};
+use crate::{Error, similarity};
 
 /// A choice of f, with its parameters.
 ///
@@ -110,14 +113,19 @@ const STEEPEST: f64 = 80.0;
 impl Default for RelevanceFunction {
     /// The paper's choice.
     fn default() -> Self {
+        Self::logistic()
+    }
+}
+
+impl RelevanceFunction {
+    /// `logistic` with the paper's parameters, fitted to human ratings: the default.
+    pub const fn logistic() -> Self {
         Self::Logistic {
             intercept: LOGISTIC.0,
             slope: LOGISTIC.1,
         }
     }
-}
 
-impl RelevanceFunction {
     /// The names of all functions.
     pub fn names() -> &'static [&'static str] {
         &NAMES
@@ -207,6 +215,55 @@ impl RelevanceFunction {
         };
         fixed.check()?;
         Ok(fixed)
+    }
+
+    /// The same function with everything known that it needs: a `minmax` without a range gets the range of
+    /// similarities between different captions of `vectors`, whose texts are `texts`; any other function is
+    /// returned unchanged, without a look at the captions. `threads` of `None` uses the caller's rayon pool.
+    ///
+    /// ```
+    /// use hark_relevance::{RelevanceFunction, Vectors, no_progress};
+    ///
+    /// let vectors = Vectors::new(&[1.0, 0.0, 0.6, 0.8, 0.0, 1.0, 1.0, 0.0], 2)?;
+    /// let texts = ["rain", "wind", "birds", "rain"];
+    /// let f: RelevanceFunction = "minmax".parse()?;
+    /// let f = f.resolved(vectors, &texts, None, &no_progress)?;
+    /// assert_eq!(f.apply(0.8, false)?, 1.0);
+    /// # Ok::<(), hark_relevance::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`similarity_range`](crate::similarity::similarity_range) and of
+    /// [`RelevanceFunction::with_range`].
+    pub fn resolved<T: AsRef<str>>(
+        self,
+        vectors: Vectors<'_>,
+        texts: &[T],
+        threads: Option<NonZeroUsize>,
+        progress: Progress<'_>,
+    ) -> Result<Self, Error> {
+        if !self.needs_range() {
+            return Ok(self);
+        }
+        let range = similarity::similarity_range(vectors, &similarity::same_text(texts), threads, progress)?;
+        self.with_range(f64::from(range.lo), f64::from(range.hi))
+    }
+
+    /// The relevance between two captions of different clips, from their vectors, which may have any length.
+    ///
+    /// ```
+    /// let f = hark_relevance::RelevanceFunction::logistic();
+    /// let g = f.between(&[3.0, 0.0], &[1.0, 1.0])?;
+    /// assert_eq!(g, f.apply(0.5_f64.sqrt(), false)?);
+    /// # Ok::<(), hark_relevance::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`cosine`](similarity::cosine) and of [`RelevanceFunction::apply`].
+    pub fn between(&self, a: &[f32], b: &[f32]) -> Result<f64, Error> {
+        self.apply(similarity::cosine(a, b)?, false)
     }
 
     /// The relevance of a clip to a caption, given the similarity `h` of the caption to the clip's caption

@@ -81,11 +81,11 @@ pub struct Expected {
 /// Counts, for every caption and threshold, the captions of other clips that are at least that similar.
 ///
 /// ```
-/// use hark_relevance::{Vectors, neighbours, hark_work::progress::no_progress};
+/// use hark_relevance::{Vectors, neighbours, no_progress};
 ///
 /// // Three captions of three clips; the first two say the same.
 /// let captions = Vectors::new(&[1.0, 0.0, 1.0, 0.0, 0.0, 1.0], 2)?;
-/// let false_negatives = neighbours::false_negatives(captions, &[0, 1, 2], &[0.9], None, &hark_work::progress::no_progress)?;
+/// let false_negatives = neighbours::false_negatives(captions, &[0, 1, 2], &[0.9], None, &no_progress)?;
 /// let expected = false_negatives.expected(0, 2)?;
 /// // One of the three possible batches holds the pair, once in each direction.
 /// assert!((expected.pairs_per_batch - 2.0 / 3.0).abs() < 1e-12);
@@ -187,6 +187,8 @@ fn share_with_any(captions: usize, batch: usize, partners: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use hark_work::progress::no_progress;
+
     use super::*;
 
     /// Captions on a circle at these angles, in degrees.
@@ -212,14 +214,7 @@ mod tests {
         let data = circle(&angles);
         let vectors = Vectors::new(&data, 2).unwrap();
         let thresholds = [0.99, -1.0, 0.999_999];
-        let false_negatives = false_negatives(
-            vectors,
-            &clips,
-            &thresholds,
-            None,
-            &hark_work::progress::no_progress,
-        )
-        .unwrap();
+        let false_negatives = false_negatives(vectors, &clips, &thresholds, None, &no_progress).unwrap();
         for (position, &threshold) in thresholds.iter().enumerate() {
             let same = |a: usize, b: usize| {
                 clips[a] != clips[b] && (angles[a] - angles[b]).to_radians().cos() >= threshold
@@ -261,15 +256,7 @@ mod tests {
     fn pairs_of_the_same_clip_are_left_out() {
         let data = circle(&[0.0, 0.0, 1.0, 60.0]);
         let vectors = Vectors::new(&data, 2).unwrap();
-        let found = similar_pairs(
-            vectors,
-            &[7, 7, 8, 9],
-            0.9,
-            10,
-            None,
-            &hark_work::progress::no_progress,
-        )
-        .unwrap();
+        let found = similar_pairs(vectors, &[7, 7, 8, 9], 0.9, 10, None, &no_progress).unwrap();
         let pairs: Vec<_> = found.pairs.iter().map(|pair| (pair.first, pair.second)).collect();
         assert_eq!((pairs, found.total), (vec![(0, 2), (1, 2)], 2));
     }
@@ -278,8 +265,7 @@ mod tests {
     fn batches_that_cannot_be_drawn_are_refused() {
         let data = circle(&[0.0, 10.0]);
         let vectors = Vectors::new(&data, 2).unwrap();
-        let false_negatives =
-            false_negatives(vectors, &[0, 1], &[0.5], None, &hark_work::progress::no_progress).unwrap();
+        let false_negatives = false_negatives(vectors, &[0, 1], &[0.5], None, &no_progress).unwrap();
         assert_eq!(
             false_negatives.expected(0, 0),
             Err(Error::BadBatch {
@@ -303,15 +289,13 @@ mod tests {
     #[test]
     fn bad_input_is_refused() {
         let vectors = Vectors::new(&[1.0, 0.0, 0.0, 2.0], 2).unwrap();
-        let error =
-            false_negatives(vectors, &[0, 1], &[0.5], None, &hark_work::progress::no_progress).unwrap_err();
+        let error = false_negatives(vectors, &[0, 1], &[0.5], None, &no_progress).unwrap_err();
         assert!(matches!(
             error,
             Error::Rank(hark_nearest::Error::NotUnit { row: 1, .. })
         ));
         let vectors = Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2).unwrap();
-        let error =
-            similar_pairs(vectors, &[0], 0.5, 1, None, &hark_work::progress::no_progress).unwrap_err();
+        let error = similar_pairs(vectors, &[0], 0.5, 1, None, &no_progress).unwrap_err();
         assert!(matches!(
             error,
             Error::Rank(hark_nearest::Error::GroupsMismatch { .. })

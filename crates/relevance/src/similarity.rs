@@ -159,11 +159,11 @@ pub struct SimilarityRange {
 /// blocks; the full table is never held. `threads` of `None` uses the caller's rayon pool.
 ///
 /// ```
-/// use hark_relevance::{Vectors, similarity, hark_work::progress::no_progress};
+/// use hark_relevance::{Vectors, similarity, no_progress};
 ///
 /// let captions = Vectors::new(&[1.0, 0.0, 0.6, 0.8, 0.0, 1.0, 1.0, 0.0], 2)?;
 /// let texts = similarity::same_text(&["rain", "wind", "birds", "rain"]);
-/// let range = similarity::similarity_range(captions, &texts, None, &hark_work::progress::no_progress)?;
+/// let range = similarity::similarity_range(captions, &texts, None, &no_progress)?;
 /// assert_eq!((range.lo, range.hi), (0.0, 0.8));
 /// assert_eq!(range.highest, (1, 2));
 /// # Ok::<(), hark_relevance::Error>(())
@@ -197,6 +197,8 @@ pub fn similarity_range(
 
 #[cfg(test)]
 mod tests {
+    use hark_work::progress::no_progress;
+
     use super::*;
 
     #[test]
@@ -252,7 +254,7 @@ mod tests {
         assert_eq!(matrix(vectors), Err(not_unit.clone()));
         assert_eq!(row(&[1.0, 0.0], vectors), Err(not_unit.clone()));
         assert_eq!(
-            similarity_range(vectors, &[0, 1], None, &hark_work::progress::no_progress),
+            similarity_range(vectors, &[0, 1], None, &no_progress),
             Err(not_unit)
         );
         let unit = Vectors::new(&data[..2], 2).unwrap();
@@ -268,13 +270,7 @@ mod tests {
         let data = unit_vectors(30, 5);
         let vectors = Vectors::new(&data, 5).unwrap();
         let texts: Vec<String> = (0..30).map(|row| format!("caption {}", row % 7)).collect();
-        let range = similarity_range(
-            vectors,
-            &same_text(&texts),
-            None,
-            &hark_work::progress::no_progress,
-        )
-        .unwrap();
+        let range = similarity_range(vectors, &same_text(&texts), None, &no_progress).unwrap();
         assert!(range.hi < 0.999_99, "{range:?}");
         let table = matrix(vectors).unwrap();
         let different = (0..900)
@@ -285,7 +281,7 @@ mod tests {
         let (a, b) = range.highest;
         assert!((table[a as usize * 30 + b as usize] - hi).abs() < 1e-6);
 
-        let same = similarity_range(vectors, &[0; 30], None, &hark_work::progress::no_progress);
+        let same = similarity_range(vectors, &[0; 30], None, &no_progress);
         assert_eq!(same, Err(Error::NoDifferentCaptions { captions: 30 }));
     }
 }

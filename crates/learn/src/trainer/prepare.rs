@@ -299,15 +299,8 @@ fn resolve_objective(
     if function.needs_range() {
         let all = teacher.read(0..teacher.len())?;
         let texts: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
-        let same = hark_relevance::similarity::same_text(&texts);
         let vectors = Vectors::new(&all, teacher.dim())?;
-        let range = hark_relevance::similarity::similarity_range(
-            vectors,
-            &same,
-            None,
-            &hark_work::progress::no_progress,
-        )?;
-        function = function.with_range(range.lo.into(), range.hi.into())?;
+        function = function.resolved(vectors, &texts, None, &hark_work::progress::no_progress)?;
         recipe.objective.function = function.to_string();
     }
     if recipe.objective.name == ObjectiveKind::Smooth && recipe.objective.mass.is_none() {

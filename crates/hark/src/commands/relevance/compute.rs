@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use hark_corpus::CaptionSet;
 use hark_nearest::{Vectors, exact};
-use hark_relevance::{RelevanceFunction, similarity};
+use hark_relevance::RelevanceFunction;
 use serde_json::json;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -136,14 +136,14 @@ struct Table<'a> {
 impl<'a> Table<'a> {
     fn new(args: &'a Args, set: &CaptionSet, vectors: Vectors<'a>) -> Result<Self> {
         let threads = Some(args.model.threads.count());
-        let mut function = args.function;
-        if function.needs_range() {
-            let texts = similarity::same_text(&set.texts());
-            let bar = progress::items("range of similarities");
-            let watch = |done, total| progress::show(&bar, done, total);
-            let range = similarity::similarity_range(vectors, &texts, threads, &watch)?;
-            bar.finish_and_clear();
-            function = function.with_range(f64::from(range.lo), f64::from(range.hi))?;
+        let bar = progress::items("range of similarities");
+        let function = args
+            .function
+            .resolved(vectors, &set.texts(), threads, &|done, total| {
+                progress::show(&bar, done, total)
+            })?;
+        bar.finish_and_clear();
+        if args.function.needs_range() {
             eprintln!("function: {function}");
         }
         let clips = set.captions.iter().map(|caption| caption.clip as u32).collect();
