@@ -15,6 +15,7 @@ use hark_encode::tokenize::Kind;
 use hark_encode::towers::{AudioConfig, TextConfig};
 use hark_relevance::RelevanceFunction;
 use hark_soundscape as soundscape;
+use hark_work::progress::Progress;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -414,6 +415,28 @@ impl Recipe {
         match audio.clip {
             ClipLength::Full => Ok(()),
             ClipLength::Fixed { seconds } => check_seconds("audio.clip.seconds", seconds),
+        }
+    }
+
+    /// Generates the soundscapes that the recipe asks for, in a folder of their own below `place`, and names them
+    /// as its data. A recipe without soundscapes is returned unchanged.
+    ///
+    /// # Errors
+    /// [`Error::Soundscape`], [`Error::Cancelled`].
+    pub fn with_generated_soundscapes(
+        self,
+        place: &Path,
+        threads: usize,
+        progress: Progress<'_>,
+    ) -> Result<Self, Error> {
+        let Some(config) = &self.soundscapes else {
+            return Ok(self);
+        };
+        let folder = soundscape::folder_for(config, place)?;
+        match soundscape::generate(config, &folder, threads, progress) {
+            Ok(_) => Ok(self.with_soundscapes_at(&folder)),
+            Err(soundscape::Error::Cancelled) => Err(Error::Cancelled),
+            Err(other) => Err(other.into()),
         }
     }
 

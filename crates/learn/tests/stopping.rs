@@ -61,7 +61,7 @@ fn stopped_after_every_step_it_is_the_same_training() {
     let sounds = folder.path().join("sounds");
     let recipe = recipe(&sounds);
     let config = recipe.soundscapes.clone().unwrap();
-    soundscape::make(&config, &sounds, 2, &hark_work::progress::no_progress).unwrap();
+    soundscape::generate(&config, &sounds, 2, &hark_work::progress::no_progress).unwrap();
 
     let whole = folder.path().join("whole");
     run(&recipe, &whole, &mut |_| false).unwrap();

@@ -31,6 +31,10 @@ pub enum Error {
         expected: String,
     },
 
+    /// The settings hold a path that is not UTF-8.
+    #[error("cannot store the soundscape's settings: {0}")]
+    Settings(#[source] serde_json::Error),
+
     /// So few scenes are possible that one split would have none of its own.
     #[error("no scene is left for the {split} clips: allow more kinds, more events or more attributes")]
     TooFewScenes {

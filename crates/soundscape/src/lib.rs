@@ -48,8 +48,9 @@ mod signal;
 mod sounds;
 mod truth;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use hark_work::files::hex;
 use hark_work::progress::{Progress, report};
 use hark_work::random::{Random, key};
 use rayon::prelude::*;
@@ -108,7 +109,7 @@ impl Split {
     }
 }
 
-/// What [`make`] has done.
+/// What [`generate`] has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generated {
     /// Clips of each split, in the order of [`Split::ALL`].
@@ -152,19 +153,28 @@ impl Studio<'_> {
     }
 }
 
-/// Make the set in a folder, on so many threads (0: as many as there are cores).
+/// The folder below `place` that belongs to these settings: different settings never share one.
 ///
-/// `progress` is told, from time to time, how many clips are done and how many there are; it may break off, and a
-/// later call goes on from there.
+/// # Errors
+/// [`Error::Settings`] if a path in the settings is not UTF-8.
+pub fn folder_for(config: &Config, place: &Path) -> Result<PathBuf, Error> {
+    let settings = serde_json::to_vec(config).map_err(Error::Settings)?;
+    Ok(place.join(&hex(&Sha256::digest(&settings))[..16]))
+}
+
+/// Generates the dataset in a folder, on `threads` threads (0: one for each core).
+///
+/// `progress` counts clips. If it cancels, the next call completes the folder; a complete folder is left as it is.
 ///
 /// ```
-/// /// use hark_soundscape::{Config, Split, Truth, make};
+/// use hark_soundscape::{Config, Split, Truth, generate};
+/// use hark_work::progress::no_progress;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let folder = folder.path();
 /// let config = Config { train: 4, validation: 2, test: 2, seconds: 1.0, ..Config::default() };
-/// let made = make(&config, folder, 1, &mut |_done, _total| ControlFlow::Continue(()))?;
-/// assert_eq!(made.captions, [20, 10, 10]);
+/// let generated = generate(&config, folder, 1, &no_progress)?;
+/// assert_eq!(generated.captions, [20, 10, 10]);
 /// let truth = Truth::read(folder, Split::Test)?;
 /// assert_eq!(truth.relevance(7, 1), 1.0); // The third caption of the second clip, and that clip.
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -175,7 +185,7 @@ impl Studio<'_> {
 /// [`Error::OtherSettings`] and [`Error::FolderNotEmpty`] for the folder, [`Error::Write`], [`Error::Cancelled`],
 /// and, with recordings, what can be wrong with their table, [`Error::NoRecording`], [`Error::Recording`] and
 /// [`Error::SilentRecording`].
-pub fn make(
+pub fn generate(
     config: &Config,
     folder: &Path,
     threads: usize,
@@ -187,7 +197,7 @@ pub fn make(
         .build()
         .map_err(Error::Threads)?;
     let mut studio = Studio::open(config)?;
-    let manifest = Manifest::new(config, studio.hash());
+    let manifest = Manifest::new(config, studio.hash()?);
     let folder = Folder::look(folder, &manifest)?;
     let mut made = Generated {
         clips: Split::ALL.map(|split| config.clips(split)),
@@ -275,7 +285,7 @@ impl<'a> Studio<'a> {
     }
 
     /// Recordings count by their names and sizes, not by where they are.
-    fn hash(&self) -> String {
+    fn hash(&self) -> Result<String, Error> {
         let mut config = self.config.clone();
         if let Some(recordings) = &mut config.recordings {
             recordings.folder = "".into();
@@ -285,12 +295,8 @@ impl<'a> Studio<'a> {
             config,
             recordings: self.library.as_ref().map(|library| library.identity.as_str()),
         };
-        // Settings are numbers and names: there is nothing in them that JSON cannot say.
-        let text = serde_json::to_vec(&identity).unwrap_or_default();
-        Sha256::digest(&text)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        let identity = serde_json::to_vec(&identity).map_err(Error::Settings)?;
+        Ok(hex(&Sha256::digest(&identity)))
     }
 
     fn write_clip(&self, split: Split, clip: &Clip, folder: &Folder) -> Result<(), Error> {

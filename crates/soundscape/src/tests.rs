@@ -16,7 +16,17 @@ fn small() -> Config {
 }
 
 fn run(config: &Config, folder: &Path, threads: usize) -> Result<Generated, Error> {
-    make(config, folder, threads, &hark_work::progress::no_progress)
+    generate(config, folder, threads, &hark_work::progress::no_progress)
+}
+
+#[test]
+fn other_settings_have_another_folder() {
+    let place = Path::new("soundscapes");
+    let folder = folder_for(&small(), place).unwrap();
+    assert_eq!(folder, folder_for(&small(), place).unwrap());
+    assert_eq!(folder.parent(), Some(place));
+    let other = Config { seed: 2, ..small() };
+    assert_ne!(folder, folder_for(&other, place).unwrap());
 }
 
 /// Every file below a folder with its bytes.
@@ -341,7 +351,7 @@ fn a_complete_folder_is_left_alone_and_a_half_made_one_completed() {
             ControlFlow::Continue(())
         }
     };
-    let error = make(&small(), folder.path(), 2, &stop).unwrap_err();
+    let error = generate(&small(), folder.path(), 2, &stop).unwrap_err();
     assert!(matches!(error, Error::Cancelled), "{error}");
     assert!(!folder.path().join("soundscape.json").exists());
     // A file that a crash left half-written is not taken for a clip.

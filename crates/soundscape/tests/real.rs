@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hark_soundscape::{Config, Recordings, Split, Truth, make};
+use hark_soundscape::{Config, Recordings, Split, Truth, generate};
 
 #[test]
 fn scenes_of_esc10() {
@@ -27,7 +27,7 @@ fn scenes_of_esc10() {
         ..Config::default()
     };
     let out = tempfile::tempdir().unwrap();
-    let made = make(&config, out.path(), 2, &hark_work::progress::no_progress).unwrap();
+    let made = generate(&config, out.path(), 2, &hark_work::progress::no_progress).unwrap();
     assert_eq!(made.clips, [12, 4, 8]);
     let truth = Truth::read(out.path(), Split::Test).unwrap();
     assert_eq!((truth.captions(), truth.clips()), (40, 8));
@@ -38,6 +38,6 @@ fn scenes_of_esc10() {
         let peak = sound.samples.iter().fold(0.0, |peak, x| f32::max(peak, x.abs()));
         assert!((0.01..0.999).contains(&peak), "{peak}");
     }
-    let again = make(&config, out.path(), 1, &hark_work::progress::no_progress).unwrap();
+    let again = generate(&config, out.path(), 1, &hark_work::progress::no_progress).unwrap();
     assert!(again.reused);
 }

@@ -21,7 +21,7 @@ use hark_soundscape::{Split, Truth};
 use serde_json::json;
 
 use super::inputs::ThreadArgs;
-use super::train::{Training, make_soundscapes};
+use super::train::{Training, generate_soundscapes};
 use crate::home::Home;
 use crate::library::LibraryModel;
 use crate::library::indexing::Indexing;
@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<()> {
 
     let begun = Instant::now();
     let sounds = args.folder.join("soundscapes");
-    let made = make_soundscapes(&config, &sounds, threads)?;
+    let made = generate_soundscapes(&config, &sounds, threads)?;
     eprintln!(
         "1. {} soundscapes of {} s with {} captions, {}: {}",
         output::group_digits(made.clips.iter().sum::<usize>()),

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args as ClapArgs;
 use hark_encode::Compute;
 use hark_encode::sentence::CachedSentenceEncoder;
@@ -14,7 +14,6 @@ use hark_learn::{Error, report, run};
 use hark_soundscape as soundscape;
 use indicatif::ProgressBar;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::inputs::ThreadArgs;
 use crate::home::Home;
@@ -273,32 +272,25 @@ impl Line {
     }
 }
 
-/// Makes the soundscapes that a recipe asks for, in a folder of their own for each setting, and names them as its data.
+/// Generates the soundscapes that a recipe asks for, with a progress bar.
 pub fn with_soundscapes(recipe: Recipe, place: &Path, threads: usize) -> Result<Recipe> {
-    let Some(config) = &recipe.soundscapes else {
-        return Ok(recipe);
-    };
-    let folder = soundscapes_folder(config, place)?;
-    make_soundscapes(config, &folder, threads)?;
-    Ok(recipe.with_soundscapes_at(&folder))
+    let bar = progress::items("generating soundscapes");
+    let recipe =
+        recipe.with_generated_soundscapes(place, threads, &|done, total| progress::show(&bar, done, total));
+    bar.finish_and_clear();
+    Ok(recipe?)
 }
 
-/// The folder of the soundscapes of these settings.
-pub fn soundscapes_folder(config: &soundscape::Config, place: &Path) -> Result<PathBuf> {
-    let settings = serde_json::to_string(config).context("the settings of soundscapes")?;
-    Ok(place.join(&models::hex(&Sha256::digest(settings.as_bytes()))[..16]))
-}
-
-/// Makes soundscapes with a progress bar.
-pub fn make_soundscapes(
+/// Generates soundscapes in a folder, with a progress bar.
+pub fn generate_soundscapes(
     config: &soundscape::Config,
     folder: &Path,
     threads: usize,
 ) -> Result<soundscape::Generated> {
-    let bar = progress::items("making soundscapes");
-    let made = soundscape::make(config, folder, threads, &|done, total| {
+    let bar = progress::items("generating soundscapes");
+    let generated = soundscape::generate(config, folder, threads, &|done, total| {
         progress::show(&bar, done, total)
     });
     bar.finish_and_clear();
-    Ok(made?)
+    Ok(generated?)
 }

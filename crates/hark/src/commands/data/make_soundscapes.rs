@@ -14,7 +14,7 @@ use hark_soundscape::{Attribute, AudioFormat, Config, Generated, Recordings, Spl
 use serde_json::{Map, Value, json};
 
 use crate::commands::inputs::ThreadArgs;
-use crate::commands::train::make_soundscapes;
+use crate::commands::train::generate_soundscapes;
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
@@ -129,7 +129,7 @@ const ATTRIBUTES: [(&str, Attribute); 4] = [
 pub fn run(args: &Args) -> Result<()> {
     let config = args.config()?;
     config.validate()?;
-    let made = make_soundscapes(&config, &args.folder, args.threads.count().get())?;
+    let made = generate_soundscapes(&config, &args.folder, args.threads.count().get())?;
     let bytes = size_of(&args.folder)?;
     if args.json {
         return output::print_json(&told(&args.folder, &config, &made, bytes));

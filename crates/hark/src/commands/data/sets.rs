@@ -12,7 +12,6 @@ use clap::{Args, ValueEnum};
 use hark_corpus::{DatasetConfig, Exclusion, WavcapsSource};
 use hark_learn::recipe::Recipe;
 
-use crate::commands::train::soundscapes_folder;
 use crate::home::Home;
 
 const CLOTHO_SPLITS: [&str; 3] = ["development", "validation", "evaluation"];
@@ -202,7 +201,7 @@ fn of_recipe(path: &std::path::Path) -> Result<Vec<Asked>> {
     let has_soundscapes = recipe.soundscapes.is_some();
     let recipe = match &recipe.soundscapes {
         Some(config) => {
-            let folder = soundscapes_folder(config, &Home::find()?.soundscapes())?;
+            let folder = hark_soundscape::folder_for(config, &Home::find()?.soundscapes())?;
             recipe.with_soundscapes_at(&folder)
         }
         None => recipe,

@@ -11,7 +11,7 @@ use hark_learn::run;
 use sha2::{Digest, Sha256};
 
 use super::Args;
-use crate::commands::train::{soundscapes_folder, with_soundscapes};
+use crate::commands::train::with_soundscapes;
 use crate::home::Home;
 use crate::models::{self, Model};
 use crate::{npy, output, progress};
@@ -185,13 +185,11 @@ fn sets(args: &Args, home: &Home, model: &Path, threads: usize) -> Result<Vec<Da
 fn of_recipe(path: &Path, split: Option<&str>, home: &Home, threads: usize) -> Result<Vec<DatasetConfig>> {
     let recipe = Recipe::read(path, &[])?;
     let names_sets = |recipe: &Recipe| !recipe.data.test.is_empty();
-    let recipe = match &recipe.soundscapes {
-        // A run's own recipe has its soundscapes named already.
-        Some(config) if !names_sets(&recipe) => {
-            let folder = soundscapes_folder(config, &home.soundscapes())?;
-            with_soundscapes(recipe.clone(), &home.soundscapes(), threads)?.with_soundscapes_at(&folder)
-        }
-        _ => recipe,
+    // A run's own recipe has its soundscapes named already.
+    let recipe = if names_sets(&recipe) {
+        recipe
+    } else {
+        with_soundscapes(recipe, &home.soundscapes(), threads)?
     };
     let sets = match split.unwrap_or("test") {
         "train" => recipe.data.train,

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::plan::{Job, Plan};
-use crate::commands::train::{Training, soundscapes_folder};
+use crate::commands::train::Training;
 use crate::home::Home;
 use crate::{models, output, progress};
 
@@ -190,7 +190,7 @@ impl Work<'_> {
         let mut recipe = self.plan.recipe(job)?;
         let mut has_scenes = false;
         if let Some(config) = &recipe.soundscapes {
-            let folder = soundscapes_folder(config, &self.home.soundscapes())?;
+            let folder = hark_soundscape::folder_for(config, &self.home.soundscapes())?;
             recipe = recipe.with_soundscapes_at(&folder);
             let is_made =
                 |set: &DatasetConfig| matches!(set, DatasetConfig::Clotho { root, .. } if *root == folder);
