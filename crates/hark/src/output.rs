@@ -1,11 +1,11 @@
 //! What leaves the program: text on stdout, files that are whole or absent.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use hark_work::files::{self, NewFile};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 /// Writes text to stdout, as it is.
 pub fn print(text: &str) -> Result<()> {
@@ -20,43 +20,16 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// Writes a file through a temporary one beside it, which takes the file's name when `write` has succeeded: a crash or
-/// a full disk leaves what was there before.
-pub fn write_whole(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<&mut NamedTempFile>) -> Result<()>,
-) -> Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let named = || format!("{}: cannot be written", path.display());
-    if path.exists() && !path.is_file() {
-        bail!("{}: not a regular file", path.display());
-    }
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".hark-");
-    // A temporary file is for its owner alone; a result has the permissions of any new file, less the umask.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).with_context(named)?;
-    let mut buffer = BufWriter::with_capacity(1 << 20, &mut file);
-    write(&mut buffer).with_context(named)?;
-    buffer.flush().with_context(named)?;
-    drop(buffer);
-    file.as_file().sync_all().with_context(named)?;
-    file.persist(path).with_context(named)?;
-    Ok(())
+/// Replaces a file as a whole; errors of `write` are shown with the file's path.
+pub fn write_whole(path: &Path, write: impl FnOnce(&mut NewFile<'_>) -> Result<()>) -> Result<()> {
+    files::replace_file(path, |file| {
+        write(file).with_context(|| format!("cannot write {}", path.display()))
+    })
 }
 
-/// That a file can be written there, before the work for it begins.
-pub fn check_place(path: &Path) -> Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    tempfile::tempfile_in(folder).with_context(|| format!("{}: cannot be written", path.display()))?;
-    Ok(())
+/// Checks that a file can be written there, before the work for it begins.
+pub fn check_writable(path: &Path) -> Result<()> {
+    Ok(files::check_writable(path)?)
 }
 
 /// Text from files, with no control characters that would steer a terminal.

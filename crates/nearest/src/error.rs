@@ -193,28 +193,34 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
-    /// A file cannot be opened, read or written.
-    #[error("{}: {reason}", path.display())]
+    /// An index file cannot be opened or read.
+    #[error("cannot read {}: {reason}", path.display())]
     IndexFile {
         /// The file.
         path: PathBuf,
         /// What the system said.
         reason: String,
     },
+    /// An index file cannot be written.
+    #[error("{reason}")]
+    IndexNotWritten {
+        /// What the system said, with the file's path.
+        reason: String,
+    },
     /// A path that the library behind the index cannot take.
-    #[error("{}: the path is not Unicode, which files of an index need", path.display())]
+    #[error("cannot use {}: the path of an index must be UTF-8", path.display())]
     PathNotUnicode {
         /// The path.
         path: PathBuf,
     },
     /// A file that is no index.
-    #[error("{}: this is no index of vectors", path.display())]
+    #[error("cannot read {}: not an index of vectors", path.display())]
     NotAnIndex {
         /// The file.
         path: PathBuf,
     },
     /// An index of another format.
-    #[error("{}: the index has format {got}, this program reads format {expected}", path.display())]
+    #[error("cannot read {}: index format {got}, expected {expected}", path.display())]
     IndexVersion {
         /// The file.
         path: PathBuf,
@@ -224,11 +230,20 @@ pub enum Error {
         got: u32,
     },
     /// An index file that is damaged.
-    #[error("{}: the index is damaged: {what}", path.display())]
+    #[error("cannot read {}: the index is damaged: {what}", path.display())]
     IndexDamaged {
         /// The file.
         path: PathBuf,
         /// How that was seen.
         what: &'static str,
     },
+}
+
+/// For [`hark_work::files::replace_file`], whose errors name the file.
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::IndexNotWritten {
+            reason: error.to_string(),
+        }
+    }
 }

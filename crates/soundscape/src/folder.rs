@@ -5,14 +5,15 @@
 //! content, is written last and takes its place. Refused: a folder with either of another set, and a folder with
 //! neither that is not empty.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hark_work::files::{is_temporary, replace_file};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
-use crate::Error;
+use crate::{Error, Split};
 
 const WHOLE: &str = "soundscape.json";
 const BEGUN: &str = "soundscape.part.json";
@@ -90,9 +91,8 @@ impl Folder {
             Err(error) => return Err(Error::Open(error)),
         };
         // What a crash left of the very first file is no reason to refuse.
-        let unfinished = temporary(Path::new(BEGUN));
         for entry in entries {
-            if entry.map_err(Error::Open)?.file_name() != unfinished.as_os_str() {
+            if !is_temporary(&entry.map_err(Error::Open)?.file_name()) {
                 return Err(Error::FolderNotEmpty { folder: root.into() });
             }
         }
@@ -131,24 +131,20 @@ impl Folder {
         name: &str,
         fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
     ) -> Result<(), Error> {
-        let target = self.path(name);
-        let part = temporary(&target);
-        let written = fs_err::File::create(&part).and_then(|file| {
-            let mut out = BufWriter::with_capacity(1 << 16, file);
-            fill(&mut out)?;
-            out.flush()?;
-            out.get_ref().sync_all()?;
-            fs_err::rename(&part, &target)
-        });
-        if written.is_err() {
-            // What could not be written is of no use; the first error is the one to tell.
-            let _ = fs_err::remove_file(&part);
-        }
-        written.map_err(Error::Write)
+        replace_file(&self.path(name), |file| fill(file)).map_err(Error::Write)
     }
 
-    /// All else is written: from now on the set is whole.
+    /// Marks the dataset as complete, once every other file is written, and removes what a killed process left.
     pub(super) fn finish(&self, manifest: &Manifest) -> Result<(), Error> {
+        let below = Split::ALL.map(|split| self.path(split.name()));
+        for folder in below.iter().chain([&self.root]) {
+            for entry in fs_err::read_dir(folder).map_err(Error::Open)? {
+                let entry = entry.map_err(Error::Open)?;
+                if is_temporary(&entry.file_name()) {
+                    fs_err::remove_file(entry.path()).map_err(Error::Write)?;
+                }
+            }
+        }
         self.write_manifest(WHOLE, manifest)?;
         match fs_err::remove_file(self.path(BEGUN)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::Write(error)),
@@ -162,13 +158,6 @@ impl Folder {
             out.write_all(b"\n")
         })
     }
-}
-
-/// The name under which a file is written.
-fn temporary(target: &Path) -> PathBuf {
-    let mut name = target.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
 }
 
 /// The hash that a manifest tells, or `None` if there is no such file.

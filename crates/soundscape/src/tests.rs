@@ -355,11 +355,7 @@ fn a_complete_folder_is_left_alone_and_a_half_made_one_completed() {
     assert!(matches!(error, Error::Cancelled), "{error}");
     assert!(!folder.path().join("soundscape.json").exists());
     // A file that a crash left half-written is not taken for a clip.
-    fs_err::write(
-        folder.path().join("evaluation/evaluation_00009.flac.part"),
-        b"fLaC",
-    )
-    .unwrap();
+    fs_err::write(folder.path().join("evaluation/.hark-a1b2c3"), b"fLaC").unwrap();
     let made = run(&small(), folder.path(), 2).unwrap();
     assert_eq!((made.reused, made.rendered), (false, 14));
     assert!(contents(folder.path()) == contents(whole.path()));

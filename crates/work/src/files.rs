@@ -1,43 +1,118 @@
 //! Files that are replaced as a whole: a crash or a full disk leaves the old one or the new one, never half of one.
+//!
+//! A file is written under a temporary name in its own folder, so that renaming it is one step of the file system, and
+//! brought to disk before it takes its name. A process that is killed leaves the temporary file behind;
+//! [`is_temporary`] tells such a file from others.
 
+use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
 
+/// How the names of temporary files begin.
+const PREFIX: &str = ".hark-";
+
+/// A file that does not have its name yet. `get_ref().path()` is where it is for now.
+pub type NewFile<'a> = BufWriter<&'a mut NamedTempFile>;
+
 /// Writes a file through a temporary one beside it, which takes the file's name once `write` has succeeded and the
 /// bytes are on disk.
 ///
+/// ```
+/// use std::io::Write as _;
+///
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("report.md");
+/// hark_work::files::replace_file(&path, |file| writeln!(file, "# Report"))?;
+/// assert_eq!(std::fs::read_to_string(&path)?, "# Report\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
-/// What `write` returns, or the I/O error of creating, syncing or renaming the file. The old file is then untouched.
+/// What `write` returns, or the I/O error of creating, syncing or renaming the file, with its path. The old file is
+/// then untouched, and the temporary one is gone.
 pub fn replace_file<E: From<io::Error>>(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<&mut NamedTempFile>) -> Result<(), E>,
+    write: impl FnOnce(&mut NewFile<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    replace(path, true, write)
+}
+
+/// As [`replace_file`], without waiting for the disk: for a cache whose reader detects a damaged file.
+///
+/// # Errors
+/// Those of [`replace_file`].
+pub fn replace_cached<E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut NewFile<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    replace(path, false, write)
+}
+
+/// Replaces a file by these bytes: [`std::fs::write`], but whole or not at all.
+///
+/// # Errors
+/// Those of [`replace_file`].
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_file(path, |file| {
+        file.write_all(bytes).map_err(|error| cannot_write(path, &error))
+    })
+}
+
+fn replace<E: From<io::Error>>(
+    path: &Path,
+    sync: bool,
+    write: impl FnOnce(&mut NewFile<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let named = |error: io::Error| cannot_write(path, &error);
     if path.exists() && !path.is_file() {
-        return Err(io::Error::other("not a regular file").into());
+        return Err(named(io::Error::other("not a regular file")).into());
     }
+    let folder = parent(path);
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".hark-");
+    builder.prefix(PREFIX);
     // A temporary file is readable by its owner alone; a result gets the permissions of any new file, less the umask.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(parent(path))?;
-    let mut buffer = BufWriter::with_capacity(1 << 20, &mut file);
+    let mut file = builder.tempfile_in(folder).map_err(named)?;
+    let mut buffer = BufWriter::with_capacity(1 << 16, &mut file);
     write(&mut buffer)?;
-    buffer.flush()?;
+    buffer.flush().map_err(named)?;
     drop(buffer);
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
+    if sync {
+        file.as_file().sync_all().map_err(named)?;
+    }
+    file.persist(path).map_err(|error| named(error.error))?;
+    // The name is kept by the folder, which not every system can bring to disk.
+    if sync && let Ok(folder) = std::fs::File::open(folder) {
+        let _ = folder.sync_all();
+    }
     Ok(())
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> io::Error {
+    // The error of a temporary file names that file, which nobody knows.
+    let reason = error
+        .get_ref()
+        .and_then(|inner| inner.source())
+        .map_or_else(|| error.to_string(), ToString::to_string);
+    io::Error::new(error.kind(), format!("cannot write {}: {reason}", path.display()))
+}
+
+/// Whether a file of this name was left by a process that was killed while it wrote, or is being written now.
+pub fn is_temporary(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }
 
 /// Checks that a file can be written there, before the work for it begins.
 ///
 /// # Errors
-/// The I/O error of creating a file in that folder.
+/// The I/O error of creating a file in that folder, with the path of the file.
 pub fn check_writable(path: &Path) -> io::Result<()> {
-    tempfile::tempfile_in(parent(path)).map(drop)
+    tempfile::tempfile_in(parent(path))
+        .map(drop)
+        .map_err(|error| cannot_write(path, &error))
 }
 
 /// The folder that holds a file.
@@ -77,7 +152,52 @@ mod tests {
         fs_err::write(&path, "old").unwrap();
         replace_file::<io::Error>(&path, |file| file.write_all(b"new")).unwrap();
         assert_eq!(fs_err::read_to_string(&path).unwrap(), "new");
-        assert!(replace_file::<io::Error>(folder.path(), |_| Ok(())).is_err());
+        write(&path, b"newer").unwrap();
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "newer");
+        replace_cached::<io::Error>(&path, |file| file.write_all(b"newest")).unwrap();
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "newest");
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn errors_name_the_file_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let absent = folder.path().join("absent/result.txt");
+        let expected = format!("cannot write {}: No such file or directory", absent.display());
+        for error in [
+            write(&absent, b"").unwrap_err(),
+            check_writable(&absent).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+            assert!(error.to_string().starts_with(&expected), "{error}");
+            assert!(!error.to_string().contains(PREFIX), "{error}");
+        }
+        let error = write(folder.path(), b"").unwrap_err().to_string();
+        let path = folder.path().display();
+        assert_eq!(error, format!("cannot write {path}: not a regular file"));
+    }
+
+    #[test]
+    fn a_file_under_way_is_known_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        replace_file::<io::Error>(&folder.path().join("result.txt"), |file| {
+            assert!(is_temporary(file.get_ref().path().file_name().unwrap()));
+            Ok(())
+        })
+        .unwrap();
+        assert!(!is_temporary(OsStr::new("result.txt")));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_result_is_readable_like_any_new_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (plain, whole) = (folder.path().join("plain"), folder.path().join("whole"));
+        fs_err::write(&plain, "").unwrap();
+        write(&whole, b"").unwrap();
+        let mode = |path: &Path| fs_err::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&whole), mode(&plain));
     }
 
     #[test]

@@ -5,19 +5,19 @@
 //! no error anywhere here.
 
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use hark_work::files::{hex, is_temporary, replace_cached};
 use sha2::{Digest as _, Sha256};
 
 use super::CacheStats;
 use super::entry::{self, Entry, Opened};
 
 const ENDING: &str = "pcm";
-const UNFINISHED: &str = ".unfinished-";
 /// What a process that was ended left behind is deleted after this time; no clip takes as long to write.
 const ABANDONED: Duration = Duration::from_hours(1);
 /// After so many failures in a row nothing more is written: a full disk would cost a write for every clip.
@@ -46,14 +46,7 @@ impl Key {
         hasher.update([sign]);
         hasher.update(distance.as_nanos().to_le_bytes());
         // 128 of the 256 bits: two of a million recordings share them once in 10^26 times.
-        Some(Self(
-            hasher
-                .finalize()
-                .iter()
-                .take(16)
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
-        ))
+        Some(Self(hex(&hasher.finalize()[..16])))
     }
 
     /// Names begin with two digits that are a folder, so that no folder holds more than a few thousand files.
@@ -194,15 +187,16 @@ impl Store {
     /// Gives the size of the file that was there before, such as that of another thread at the same clip.
     fn write(&self, key: &Key, rate: u32, samples: &[f32], whole: bool) -> io::Result<u64> {
         let path = key.path(&self.folder);
-        let folder = path.parent().unwrap_or(&self.folder);
-        std::fs::create_dir_all(folder)?;
-        let unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
-        entry::write(&mut BufWriter::new(unfinished.as_file()), rate, samples, whole)?;
-        // The clock of a file system is coarse and may lie before the opening of the store, as if an earlier run had
-        // written the file.
-        let _ = unfinished.as_file().set_modified(SystemTime::now());
+        std::fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
         let replaced = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
-        unfinished.persist(&path).map_err(|error| error.error)?;
+        replace_cached(&path, |file| {
+            entry::write(file, rate, samples, whole)?;
+            file.flush()?;
+            // The clock of a file system is coarse and may lie before the opening of the store, as if an earlier run
+            // had written the file.
+            let _ = file.get_ref().as_file().set_modified(SystemTime::now());
+            io::Result::Ok(())
+        })?;
         Ok(replaced)
     }
 
@@ -267,7 +261,7 @@ impl Store {
         {
             let Ok(metadata) = entry.metadata() else { continue };
             let (path, name) = (entry.path(), entry.file_name());
-            let unfinished = name.to_string_lossy().starts_with(UNFINISHED);
+            let unfinished = is_temporary(&name);
             let ours = path.extension().is_some_and(|ending| ending == ENDING);
             if !metadata.is_file() || !(unfinished || ours) {
                 continue;

@@ -26,6 +26,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use half::f16;
+use hark_work::files::replace_file;
 
 use super::{Options, Quantization, words};
 use crate::Error;
@@ -141,6 +142,12 @@ fn io(path: &Path, reason: impl std::fmt::Display) -> Error {
     }
 }
 
+pub(super) fn not_written(path: &Path, reason: impl std::fmt::Display) -> Error {
+    Error::IndexNotWritten {
+        reason: format!("cannot write {}: {reason}", path.display()),
+    }
+}
+
 pub(super) fn text_of(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::PathNotUnicode {
         path: path.to_owned(),
@@ -154,41 +161,25 @@ pub(super) fn write(
     record: Record,
     payload: impl FnOnce(&str) -> Result<usize, Error>,
 ) -> Result<(), Error> {
-    let fault = |reason: std::io::Error| io(path, reason);
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let unfinished = tempfile::Builder::new()
-        .prefix(".near-")
-        .tempfile_in(folder)
-        .map_err(fault)?;
-    let length = payload(text_of(unfinished.path())?)?;
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .open(unfinished.path())
-        .map_err(fault)?;
-    // The library does not look whether its last bytes were written.
-    if file.metadata().map_err(fault)?.len() != length as u64 {
-        return Err(io(path, "not all of it could be written: is the disk full?"));
-    }
-    let mut crc = crc32fast::Hasher::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer).map_err(fault)? {
-            0 => break,
-            read => crc.update(&buffer[..read]),
+    let fault = |reason: std::io::Error| not_written(path, reason);
+    replace_file(path, |file| {
+        let length = payload(text_of(file.get_ref().path())?)?;
+        let file = file.get_mut().as_file_mut();
+        // The library does not look whether its last bytes were written.
+        if file.metadata().map_err(fault)?.len() != length as u64 {
+            return Err(not_written(path, "not all of it was written; is the disk full?"));
         }
-    }
-    file.write_all(&record.to_bytes(crc.finalize())).map_err(fault)?;
-    file.sync_all().map_err(fault)?;
-    unfinished.persist(path).map_err(|error| io(path, error.error))?;
-    // That the file has its name is kept by its folder; not every system can be asked to.
-    if let Ok(folder) = File::open(folder) {
-        let _ = folder.sync_all();
-    }
-    Ok(())
+        let mut crc = crc32fast::Hasher::new();
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut buffer).map_err(fault)? {
+                0 => break,
+                read => crc.update(&buffer[..read]),
+            }
+        }
+        file.write_all(&record.to_bytes(crc.finalize())).map_err(fault)?;
+        Ok(())
+    })
 }
 
 /// Reads and checks all of a file.

@@ -480,7 +480,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`Error::IndexFile`], [`Error::PathNotUnicode`].
+    /// [`Error::IndexNotWritten`], [`Error::PathNotUnicode`].
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let places = self.lock();
         let record = Record {
@@ -493,10 +493,8 @@ impl Index {
             if places.taken == 0 {
                 return Ok(0);
             }
-            self.native.save(unfinished).map_err(|error| Error::IndexFile {
-                path: path.to_owned(),
-                reason: error.to_string(),
-            })?;
+            let saved = self.native.save(unfinished);
+            saved.map_err(|error| file::not_written(path, error))?;
             Ok(self.native.serialized_length())
         })
     }

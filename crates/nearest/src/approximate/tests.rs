@@ -584,7 +584,7 @@ fn what_cannot_be_written_leaves_what_was_there() {
     let saved = Saved::new();
     let index = built(&[1.0, 2.0], 2, Options::default(), 1);
     let nowhere = saved.folder.path().join("no such folder").join("index");
-    assert!(matches!(index.save(&nowhere), Err(Error::IndexFile { .. })));
+    assert!(matches!(index.save(&nowhere), Err(Error::IndexNotWritten { .. })));
     assert!(matches!(Index::open(&nowhere), Err(Error::IndexFile { .. })));
     fs::create_dir(saved.path()).unwrap();
     assert!(index.save(&saved.path()).is_err(), "a folder is not replaced");

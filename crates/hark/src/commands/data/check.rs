@@ -63,7 +63,7 @@ impl Checked {
 pub fn run(args: &Args) -> Result<()> {
     let asked = args.sets.asked()?;
     if let Some(path) = &args.missing {
-        output::check_place(path)?;
+        output::check_writable(path)?;
     }
     let depth = if args.decode { Check::Decodes } else { Check::Opens };
     let threads = args.threads.count().get();

@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("{}: vectors are written as .npy", args.output.display());
     }
     // Hours of work are not to end in a folder that is not there.
-    output::check_place(&args.output)?;
+    output::check_writable(&args.output)?;
     if !args.recordings.is_empty() {
         return recordings::run(args);
     }
