@@ -272,6 +272,36 @@ pub enum Error {
         got: String,
     },
 
+    /// No caption file has all the clips that were rated.
+    #[error("{}: line {line}: no caption file has all the rated clips; the first one missing is {}", path.display(), quoted(clip))]
+    RatedClipMissing {
+        /// The ratings file.
+        path: Arc<Path>,
+        /// The line.
+        line: u64,
+        /// The first rated clip that is missing from the first caption file.
+        clip: String,
+    },
+
+    /// Two caption files both have all the rated clips and say different things of one.
+    #[error(
+        "{}: line {line}: {} and {} have different captions for {}; give the file that belongs to these ratings",
+        path.display(),
+        files.0.display(),
+        files.1.display(),
+        quoted(clip)
+    )]
+    RatedClipAmbiguous {
+        /// The ratings file.
+        path: Arc<Path>,
+        /// The line.
+        line: u64,
+        /// The rated clip.
+        clip: String,
+        /// The two caption files.
+        files: Box<(PathBuf, PathBuf)>,
+    },
+
     /// A format name that is not known.
     #[error(
         "{} is no caption format: use auto, clotho, audiocaps, wavcaps or text (for a table of your own, name its \

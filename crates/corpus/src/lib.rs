@@ -45,7 +45,7 @@ pub use captions::{Caption, CaptionSet};
 pub use error::{Error, JsonError, Place, quoted};
 pub use format::Format;
 pub use input::{MAX_CAPTION_WORDS, MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTES};
-pub use ratings::{Rating, read_ratings, read_ratings_from};
+pub use ratings::{Rating, rated_captions, read_ratings, read_ratings_from};
 pub use sets::{
     AUDIO_EXTENSIONS, AudioStats, Check, Clip, Completeness, Dataset, DatasetConfig, Exclusion, MAX_DEPTH,
     MAX_FILES, Pair, Reason, Skipped, SkippedCounts, Spread, TextStats, WavcapsSource,

@@ -4,13 +4,13 @@
 //! number from 0 to 100, an empty field, a file without rows.
 
 use std::io::BufRead;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::Error;
 use crate::captions::open;
 use crate::delimited::Rows;
 use crate::input::{Input, Limits};
+use crate::{CaptionSet, Error};
 
 const COLUMNS: [&str; 5] = ["query", "query_file", "candidate_file", "group", "rating"];
 
@@ -56,6 +56,67 @@ pub fn read_ratings_from(mut reader: impl BufRead, name: &Path) -> Result<Vec<Ra
     read(&mut reader, name, Limits::STATED)
 }
 
+/// The captions of each rated clip, in the order of the ratings, which come from the file `name`.
+///
+/// They are taken from the one set that has all the rated clips. Splits of a dataset share some clip names, so two
+/// sets that both have them all and disagree leave no honest choice.
+///
+/// # Errors
+/// [`Error::RatedClipMissing`], [`Error::RatedClipAmbiguous`].
+pub fn rated_captions<'a>(
+    ratings: &[Rating],
+    name: &Path,
+    sets: &'a [CaptionSet],
+) -> Result<Vec<Vec<&'a str>>, Error> {
+    let mut missing = None;
+    let mut found: Option<(Vec<Vec<&str>>, &CaptionSet)> = None;
+    for set in sets {
+        let index = set.clip_index();
+        let unknown = |rating: &&Rating| !index.contains_key(rating.candidate_clip.as_str());
+        if let Some(rating) = ratings.iter().find(unknown) {
+            missing = missing.or(Some(rating));
+            continue;
+        }
+        let captions = set.captions_by_clip();
+        let texts = |rating: &Rating| -> Vec<&str> {
+            let clip = index[rating.candidate_clip.as_str()];
+            captions[clip]
+                .iter()
+                .map(|&caption| set.captions[caption].text.as_str())
+                .collect()
+        };
+        let rated: Vec<Vec<&str>> = ratings.iter().map(texts).collect();
+        let Some((first, other)) = &found else {
+            found = Some((rated, set));
+            continue;
+        };
+        if let Some(nth) = (0..rated.len()).find(|&nth| rated[nth] != first[nth]) {
+            return Err(Error::RatedClipAmbiguous {
+                path: name.into(),
+                line: ratings[nth].line,
+                clip: ratings[nth].candidate_clip.clone(),
+                files: Box::new((file(other), file(set))),
+            });
+        }
+    }
+    match (found, missing) {
+        (Some((captions, _)), _) => Ok(captions),
+        (None, Some(rating)) => Err(Error::RatedClipMissing {
+            path: name.into(),
+            line: rating.line,
+            clip: rating.candidate_clip.clone(),
+        }),
+        (None, None) => Err(Error::NoSets),
+    }
+}
+
+/// The file that a set was read from.
+fn file(set: &CaptionSet) -> PathBuf {
+    set.captions
+        .first()
+        .map_or_else(PathBuf::new, |caption| caption.path.to_path_buf())
+}
+
 fn read(reader: &mut dyn BufRead, name: &Path, limits: Limits) -> Result<Vec<Rating>, Error> {
     let path: Arc<Path> = name.into();
     let Some(mut rows) = Rows::open(Input::new(reader, Arc::clone(&path), limits), b',')? else {
@@ -99,4 +160,49 @@ fn read(reader: &mut dyn BufRead, name: &Path, limits: Limits) -> Result<Vec<Rat
         return Err(Error::NoRatings { path });
     }
     Ok(ratings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+
+    fn set(name: &str, content: &str) -> CaptionSet {
+        CaptionSet::read_from(content.as_bytes(), Path::new(name), &Format::Auto).unwrap()
+    }
+
+    #[test]
+    fn captions_come_from_the_one_set_that_has_all_rated_clips() {
+        let rows =
+            "query,query_file,candidate_file,group,rating\nRain,a.wav,b.wav,C15,62\nRain,a.wav,a.wav,TP,99\n";
+        let ratings = read_ratings_from(rows.as_bytes(), Path::new("r.csv")).unwrap();
+        let name = Path::new("r.csv");
+        let find = |sets: &[CaptionSet]| {
+            let found = rated_captions(&ratings, name, sets).map_err(|error| error.to_string())?;
+            Ok::<_, String>(found.iter().map(|texts| texts.join("; ")).collect::<Vec<_>>())
+        };
+        let both = set(
+            "both.csv",
+            "file_name,caption_1,caption_2\na.wav,Rain,Water\nb.wav,Dogs,Barks\n",
+        );
+        let one = set("one.csv", "file_name,caption_1,caption_2\na.wav,Rain,Water\n");
+        assert_eq!(
+            find(&[one.clone(), both.clone()]).unwrap(),
+            ["Dogs; Barks", "Rain; Water"]
+        );
+        // The same captions twice are no contradiction.
+        assert!(find(&[both.clone(), both.clone()]).is_ok());
+        assert_eq!(
+            find(&[one]).unwrap_err(),
+            "r.csv: line 2: no caption file has all the rated clips; the first one missing is \"b.wav\""
+        );
+        let other = set(
+            "other.csv",
+            "file_name,caption_1,caption_2\na.wav,Rain,Wind\nb.wav,Dogs,Barks\n",
+        );
+        assert_eq!(
+            find(&[both, other]).unwrap_err(),
+            "r.csv: line 3: both.csv and other.csv have different captions for \"a.wav\"; give the file that belongs to these ratings"
+        );
+    }
 }

@@ -1,13 +1,10 @@
-//! NumPy's `.npy` files, version 1.0: a header in Python's syntax, then the numbers in C order, little-endian; and
-//! `.npz`, a zip archive of them.
+//! NumPy's `.npy` files, version 1.0: a header in Python's syntax, then the numbers in C order, little-endian.
 
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use fs_err::File;
-use zip::ZipWriter;
-use zip::write::SimpleFileOptions;
 
 /// A number type that an array can be written with.
 pub trait Number: Copy {
@@ -66,20 +63,6 @@ pub fn write_numbers<T: Number>(output: &mut impl Write, numbers: &[T]) -> Resul
 pub fn write<T: Number>(output: &mut impl Write, shape: &[usize], numbers: &[T]) -> Result<()> {
     write_header::<T>(output, shape)?;
     write_numbers(output, numbers)
-}
-
-/// Writes an array as a member of an `.npz` archive.
-pub fn write_member<T: Number>(
-    archive: &mut ZipWriter<impl Write + Seek>,
-    name: &str,
-    shape: &[usize],
-    numbers: &[T],
-) -> Result<()> {
-    archive.start_file(
-        format!("{name}.npy"),
-        SimpleFileOptions::default().large_file(true),
-    )?;
-    write(archive, shape, numbers)
 }
 
 /// A matrix of `f32` as read from a file.

@@ -1,9 +1,54 @@
-//! How well two series agree: the correlations of Pearson and Spearman.
+//! How well two series agree: the correlations of Pearson and Spearman, and both for ratings.
 //!
 //! In: two series of the same length, at least two values. Refused: NaN and infinities, and a series that
 //! never changes, as its correlation is not defined.
 
-use crate::Error;
+use serde::Serialize;
+
+use crate::ratings::Observation;
+use crate::{Error, RelevanceFunction};
+
+/// How well similarity and relevance agree with human ratings.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Agreement {
+    /// Ratings compared.
+    pub observations: usize,
+    /// Of similarity h and rating.
+    pub spearman_similarity: f64,
+    /// Of similarity h and rating.
+    pub pearson_similarity: f64,
+    /// Of relevance g = f(h) and rating.
+    pub spearman_relevance: f64,
+    /// Of relevance g = f(h) and rating.
+    pub pearson_relevance: f64,
+}
+
+impl Agreement {
+    /// Correlates ratings with similarities, and with what `function` makes of them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`pearson`], and of [`RelevanceFunction::apply`]. [`Error::NeedsClips`] for `binary`, which is no
+    /// function of similarity.
+    pub fn of(observations: &[Observation], function: &RelevanceFunction) -> Result<Self, Error> {
+        if *function == RelevanceFunction::Binary {
+            return Err(Error::NeedsClips);
+        }
+        let rating: Vec<f64> = observations.iter().map(|o| o.rating).collect();
+        let h: Vec<f64> = observations.iter().map(|o| o.similarity).collect();
+        let g = h
+            .iter()
+            .map(|&h| function.apply(h, false))
+            .collect::<Result<Vec<f64>, _>>()?;
+        Ok(Self {
+            observations: observations.len(),
+            spearman_similarity: spearman(&h, &rating)?,
+            pearson_similarity: pearson(&h, &rating)?,
+            spearman_relevance: spearman(&g, &rating)?,
+            pearson_relevance: pearson(&g, &rating)?,
+        })
+    }
+}
 
 /// Pearson's correlation: how well a straight line relates two series, in [-1, 1].
 ///
@@ -151,6 +196,23 @@ mod tests {
             let got = pearson(&a, &scaled).unwrap() * f64::signum(scale);
             assert!((got - expected).abs() < 1e-12);
         }
+    }
+
+    #[test]
+    fn a_function_that_keeps_the_order_keeps_spearman() {
+        let observations: Vec<Observation> = [(0.1, 0.0), (0.4, 0.3), (0.5, 0.2), (0.9, 1.0)]
+            .into_iter()
+            .map(|(similarity, rating)| Observation { similarity, rating })
+            .collect();
+        let agreement = Agreement::of(&observations, &RelevanceFunction::logistic()).unwrap();
+        assert_eq!(agreement.observations, 4);
+        assert_eq!(agreement.spearman_similarity, agreement.spearman_relevance);
+        assert!((agreement.spearman_similarity - 0.8).abs() < 1e-12);
+        assert_ne!(agreement.pearson_similarity, agreement.pearson_relevance);
+        assert_eq!(
+            Agreement::of(&observations, &RelevanceFunction::Binary),
+            Err(Error::NeedsClips)
+        );
     }
 
     #[test]

@@ -271,7 +271,7 @@ mod tests {
         let long = Vectors::new(&[1.0, 0.0, 6.0, 8.0], 2).unwrap();
         assert!(matches!(
             relevance(&f, long, &[0, 1]),
-            Err(Error::Rank(hark_nearest::Error::NotUnit { row: 1, .. }))
+            Err(Error::Nearest(hark_nearest::Error::NotUnit { row: 1, .. }))
         ));
         assert!(matches!(
             from_similarity(&f, &[1.0; 3], &[0, 1]),

@@ -1,12 +1,41 @@
 //! Everything that this crate refuses, with the numbers that explain why.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 /// Why a relevance, a fit or a statistic could not be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The vectors or a pass over them were refused.
+    /// The vectors were refused.
     #[error(transparent)]
-    Rank(#[from] hark_nearest::Error),
+    Nearest(hark_nearest::Error),
+    /// The caller's progress callback cancelled the work.
+    #[error("cancelled")]
+    Cancelled,
+    /// A table's file has none of the extensions that tables are written with.
+    #[error("cannot write {}: the extension must be .npy, .safetensors or .npz", path.display())]
+    UnknownExtension {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A table that would take too much room on disk.
+    #[error(
+        "{captions} captions make a dense table of {:.1} GB; above {limit}, write .npz, which keeps the nearest captions alone",
+        (*captions as f64).powi(2) * 4e-9
+    )]
+    TooManyForDense {
+        /// Captions given.
+        captions: usize,
+        /// The most for a dense file.
+        limit: usize,
+    },
+    /// A file cannot be written.
+    #[error("{reason}")]
+    NotWritten {
+        /// What the system said, with the file's path.
+        reason: String,
+    },
     /// Two slices that describe the same things differ in length.
     #[error("{got} {what} where {expected} were expected")]
     LengthMismatch {
@@ -94,6 +123,9 @@ pub enum Error {
         /// Where the range comes from.
         reason: &'static str,
     },
+    /// `binary` where only similarities are known.
+    #[error("`binary` depends on the clip, not on similarity; choose another function")]
+    NeedsClips,
     /// No two different captions exist.
     #[error("no two different captions among {captions}: similarities have no range")]
     NoDifferentCaptions {
@@ -141,6 +173,41 @@ pub enum Error {
         /// Euclidean norm of the gradient at the end.
         gradient_norm: f64,
     },
+}
+
+impl Error {
+    /// Names the file in an error of writing it.
+    pub(crate) fn while_writing(self, path: &Path) -> Self {
+        match self {
+            Self::NotWritten { reason } => Self::NotWritten {
+                reason: format!("cannot write {}: {reason}", path.display()),
+            },
+            other => other,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::NotWritten {
+            reason: error.to_string(),
+        }
+    }
+}
+
+impl From<hark_nearest::Error> for Error {
+    fn from(error: hark_nearest::Error) -> Self {
+        match error {
+            hark_nearest::Error::Cancelled { .. } => Self::Cancelled,
+            other => Self::Nearest(other),
+        }
+    }
+}
+
+impl From<hark_work::progress::Cancelled> for Error {
+    fn from(_: hark_work::progress::Cancelled) -> Self {
+        Self::Cancelled
+    }
 }
 
 fn did_you_mean(nearest: Option<&'static str>) -> String {

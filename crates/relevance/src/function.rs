@@ -42,7 +42,7 @@ use crate::{Error, similarity};
 /// # Ok::<(), hark_relevance::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Table", into = "Table")]
+#[serde(try_from = "Written", into = "Written")]
 pub enum RelevanceFunction {
     /// g = 1 / (1 + exp(-(intercept + slope h))).
     Logistic {
@@ -415,14 +415,14 @@ fn range(lo: Option<f64>, hi: Option<f64>, per_batch: bool) -> Result<Range, &'s
     }
 }
 
-/// The table that stands for a function in a recipe.
+/// A function as a recipe writes it: a TOML table with its name and parameters.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
-enum Table {
+enum Written {
     Logistic {
-        #[serde(default = "Table::intercept")]
+        #[serde(default = "Written::intercept")]
         intercept: f64,
-        #[serde(default = "Table::slope")]
+        #[serde(default = "Written::slope")]
         slope: f64,
     },
     Minmax {
@@ -435,19 +435,19 @@ enum Table {
     },
     Binary {},
     Threshold {
-        #[serde(default = "Table::at")]
+        #[serde(default = "Written::at")]
         at: f64,
     },
     Steep {
-        #[serde(default = "Table::steep_slope")]
+        #[serde(default = "Written::steep_slope")]
         slope: f64,
-        #[serde(default = "Table::shift")]
+        #[serde(default = "Written::shift")]
         shift: f64,
     },
 }
 
 /// serde takes defaults only as paths to functions.
-impl Table {
+impl Written {
     fn intercept() -> f64 {
         LOGISTIC.0
     }
@@ -469,7 +469,7 @@ impl Table {
     }
 }
 
-impl From<RelevanceFunction> for Table {
+impl From<RelevanceFunction> for Written {
     fn from(function: RelevanceFunction) -> Self {
         match function {
             RelevanceFunction::Logistic { intercept, slope } => Self::Logistic { intercept, slope },
@@ -491,22 +491,22 @@ impl From<RelevanceFunction> for Table {
     }
 }
 
-impl TryFrom<Table> for RelevanceFunction {
+impl TryFrom<Written> for RelevanceFunction {
     type Error = Error;
 
-    fn try_from(table: Table) -> Result<Self, Error> {
+    fn try_from(table: Written) -> Result<Self, Error> {
         let function = match table {
-            Table::Logistic { intercept, slope } => Self::Logistic { intercept, slope },
-            Table::Minmax { lo, hi, per_batch } => {
+            Written::Logistic { intercept, slope } => Self::Logistic { intercept, slope },
+            Written::Minmax { lo, hi, per_batch } => {
                 let range = range(lo, hi, per_batch).map_err(|reason| Error::Syntax {
                     text: "minmax".into(),
                     reason,
                 })?;
                 Self::MinMax { range }
             }
-            Table::Binary {} => Self::Binary,
-            Table::Threshold { at } => Self::Threshold { at },
-            Table::Steep { slope, shift } => Self::Steep { slope, shift },
+            Written::Binary {} => Self::Binary,
+            Written::Threshold { at } => Self::Threshold { at },
+            Written::Steep { slope, shift } => Self::Steep { slope, shift },
         };
         function.check()?;
         Ok(function)

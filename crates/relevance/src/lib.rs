@@ -6,6 +6,7 @@
 //! - [`similarity`]: cosines of caption vectors, and their range over a whole set;
 //! - [`function`]: the choices of f, by name and parameters;
 //! - [`batch`]: the relevances of a training batch and the targets made of them;
+//! - [`table`]: relevance between all captions of a dataset, as a file;
 //! - [`ratings`] and [`fit`]: crowd ratings to the parameters of f, by beta regression;
 //! - [`agreement`]: how well similarities agree with ratings;
 //! - [`neighbours`]: pairs of captions of different clips that say the same, and how often a batch holds one.
@@ -19,6 +20,7 @@
 )]
 
 pub mod agreement;
+mod arrays;
 pub mod batch;
 mod error;
 pub mod fit;
@@ -28,8 +30,11 @@ pub mod ratings;
 pub mod similarity;
 mod spec;
 mod special;
+pub mod table;
 
+pub use batch::targets;
 pub use error::Error;
 pub use function::RelevanceFunction;
 pub use hark_nearest::Vectors;
 pub use hark_work::progress::{Progress, no_progress};
+pub use table::Table;

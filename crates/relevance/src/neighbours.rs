@@ -18,12 +18,15 @@
 //! counts all pairs, not a list cut at some length.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 
-use hark_nearest::exact::{Counts, Options, Pairs};
+use hark_nearest::exact::{Counts, Neighbours, Options, Pairs};
 use hark_nearest::{Vectors, exact};
+use hark_work::files::{NewFile, replace_file};
 use hark_work::progress::Progress;
 
 use crate::Error;
+use crate::arrays::Archive;
 use crate::similarity::UNIT_TOLERANCE;
 
 /// Pairs of captions of different clips whose similarity is at least `threshold`, the most similar first. At
@@ -31,8 +34,9 @@ use crate::similarity::UNIT_TOLERANCE;
 ///
 /// # Errors
 ///
-/// [`Error::Rank`] for vectors that are not unit vectors, a wrong number of clips, a threshold that is not
-/// finite, and when `progress` cancels.
+/// [`Error::Nearest`] for vectors that are not unit vectors, a wrong number of clips, a threshold that is not
+/// finite, and
+/// [`Error::Cancelled`].
 pub fn similar_pairs(
     captions: Vectors<'_>,
     clips: &[u32],
@@ -95,8 +99,9 @@ pub struct Expected {
 ///
 /// # Errors
 ///
-/// [`Error::Rank`] for vectors that are not unit vectors, a wrong number of clips, thresholds that are
-/// missing or not finite, and when `progress` cancels.
+/// [`Error::Nearest`] for vectors that are not unit vectors, a wrong number of clips, thresholds that are
+/// missing or not finite, and
+/// [`Error::Cancelled`].
 pub fn false_negatives(
     captions: Vectors<'_>,
     clips: &[u32],
@@ -118,6 +123,17 @@ impl FalseNegatives {
     /// The counts c_i of every caption at every threshold.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// What to expect of a batch of `batch` captions at each threshold.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadBatch`] when such a batch cannot be drawn.
+    pub fn expected_at_all(&self, batch: usize) -> Result<Vec<Expected>, Error> {
+        (0..self.counts.thresholds().len())
+            .map(|threshold| self.expected(threshold, batch))
+            .collect()
     }
 
     /// What to expect of a batch of `batch` captions, at a threshold given by its position.
@@ -166,6 +182,26 @@ impl FalseNegatives {
             share_of_captions: sum / n,
         })
     }
+}
+
+/// Writes the nearest captions of every caption as a NumPy archive, as a whole or not at all: `ids` and
+/// `similarities` of the neighbours, and `starts`, where those of each caption begin (and the last end).
+///
+/// # Errors
+///
+/// [`Error::NotWritten`].
+pub fn save(path: &Path, neighbours: &Neighbours) -> Result<(), Error> {
+    let starts: Vec<i64> = neighbours.starts().iter().map(|&start| start as i64).collect();
+    let write = |file: &mut NewFile<'_>| {
+        let mut archive = Archive::new(file);
+        archive.add("ids", neighbours.ids())?;
+        archive.add("similarities", neighbours.scores())?;
+        archive.add("starts", &starts)?;
+        archive.finish()
+    };
+    replace_file(path, |file| {
+        write(file).map_err(|error| error.while_writing(path))
+    })
 }
 
 /// 1 - C(N - 1 - c, B - 1) / C(N - 1, B - 1): the probability that at least one of c partners is among the B
@@ -292,13 +328,13 @@ mod tests {
         let error = false_negatives(vectors, &[0, 1], &[0.5], None, &no_progress).unwrap_err();
         assert!(matches!(
             error,
-            Error::Rank(hark_nearest::Error::NotUnit { row: 1, .. })
+            Error::Nearest(hark_nearest::Error::NotUnit { row: 1, .. })
         ));
         let vectors = Vectors::new(&[1.0, 0.0, 0.0, 1.0], 2).unwrap();
         let error = similar_pairs(vectors, &[0], 0.5, 1, None, &no_progress).unwrap_err();
         assert!(matches!(
             error,
-            Error::Rank(hark_nearest::Error::GroupsMismatch { .. })
+            Error::Nearest(hark_nearest::Error::GroupsMismatch { .. })
         ));
     }
 }

@@ -5,12 +5,14 @@
 //! 1: [`Bound`] says how those at the ends are moved inside. The paper's constants come from the mean and
 //! from clipping to [0.001, 0.999].
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Error;
+use hark_nearest::Vectors;
+
 use crate::function::check_similarity;
-use crate::spec;
+use crate::{Error, similarity, spec};
 
 /// One row of a regression.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,6 +98,97 @@ pub fn observations(rated: &[Rated<'_>], aggregate: Aggregate) -> Result<Vec<Obs
         }
     }
     Ok(observations)
+}
+
+/// A rated clip before anything was embedded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RatedText<'a> {
+    /// The query that the clip was rated for.
+    pub query: &'a str,
+    /// The captions of the rated clip; at least one.
+    pub captions: Vec<&'a str>,
+    /// Rating, scaled to [0, 1].
+    pub rating: f64,
+}
+
+/// The texts of several files of ratings, each once, for a sentence encoder; then the observations of each file, from
+/// the vectors.
+///
+/// ```
+/// use hark_relevance::Vectors;
+/// use hark_relevance::ratings::{Aggregate, RatedText, RatedTexts};
+///
+/// let rated = vec![RatedText { query: "rain", captions: vec!["rain", "wind"], rating: 0.7 }];
+/// let texts = RatedTexts::new(vec![rated]);
+/// assert_eq!(texts.texts(), ["rain", "wind"]);
+/// let vectors = Vectors::new(&[1.0, 0.0, 0.6, 0.8], 2)?;
+/// let files = texts.observations(vectors, Aggregate::Mean)?;
+/// assert!((files[0][0].similarity - 0.8).abs() < 1e-6);
+/// # Ok::<(), hark_relevance::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct RatedTexts<'a> {
+    files: Vec<Vec<RatedText<'a>>>,
+    texts: Vec<&'a str>,
+    rows: HashMap<&'a str, usize>,
+}
+
+impl<'a> RatedTexts<'a> {
+    /// Collects the texts of several files.
+    pub fn new(files: Vec<Vec<RatedText<'a>>>) -> Self {
+        let mut rows = HashMap::new();
+        let mut texts = Vec::new();
+        for RatedText { query, captions, .. } in files.iter().flatten() {
+            for &text in captions.iter().chain([query]) {
+                rows.entry(text).or_insert_with(|| {
+                    texts.push(text);
+                    texts.len() - 1
+                });
+            }
+        }
+        Self { files, texts, rows }
+    }
+
+    /// The texts to embed, in order of first appearance.
+    pub fn texts(&self) -> &[&'a str] {
+        &self.texts
+    }
+
+    /// The observations of each file, from the unit vectors of [`RatedTexts::texts`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LengthMismatch`] unless there is one vector for each text, and those of [`observations`].
+    pub fn observations(
+        &self,
+        vectors: Vectors<'_>,
+        aggregate: Aggregate,
+    ) -> Result<Vec<Vec<Observation>>, Error> {
+        if vectors.rows() != self.texts.len() {
+            return Err(Error::LengthMismatch {
+                what: "vectors",
+                expected: self.texts.len(),
+                got: vectors.rows(),
+            });
+        }
+        let row = |text: &str| vectors.row(self.rows[text]);
+        let of_file = |rated: &Vec<RatedText<'_>>| {
+            let mut similarities: Vec<Vec<f64>> = Vec::with_capacity(rated.len());
+            for RatedText { query, captions, .. } in rated {
+                let one = |caption: &&str| Ok(similarity::dot(row(query), row(caption))?.clamp(-1.0, 1.0));
+                similarities.push(captions.iter().map(one).collect::<Result<_, Error>>()?);
+            }
+            let rated = rated
+                .iter()
+                .zip(&similarities)
+                .map(|(rated, similarities)| Rated {
+                    similarities,
+                    rating: rated.rating,
+                });
+            observations(&rated.collect::<Vec<_>>(), aggregate)
+        };
+        self.files.iter().map(of_file).collect()
+    }
 }
 
 impl Bound {

@@ -68,7 +68,7 @@ pub fn cosine(a: &[f32], b: &[f32]) -> Result<f64, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Rank`] when the dimensions differ or a vector is not a unit vector.
+/// [`Error::Nearest`] when the dimensions differ or a vector is not a unit vector.
 pub fn row(query: &[f32], vectors: Vectors<'_>) -> Result<Vec<f32>, Error> {
     let query = Vectors::unit(query, vectors.dim(), UNIT_TOLERANCE)?;
     if query.rows() != 1 {
@@ -97,7 +97,7 @@ pub fn row(query: &[f32], vectors: Vectors<'_>) -> Result<Vec<f32>, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Rank`] when a vector is not a unit vector, or the table does not fit in memory.
+/// [`Error::Nearest`] when a vector is not a unit vector, or the table does not fit in memory.
 pub fn matrix(vectors: Vectors<'_>) -> Result<Vec<f32>, Error> {
     vectors.check_unit(UNIT_TOLERANCE)?;
     let mut similarities = exact::products(vectors, vectors)?;
@@ -171,8 +171,9 @@ pub struct SimilarityRange {
 ///
 /// # Errors
 ///
-/// [`Error::NoDifferentCaptions`], [`Error::Rank`] for vectors that are not unit vectors, for a wrong number
-/// of `texts`, and when `progress` cancels.
+/// [`Error::NoDifferentCaptions`], [`Error::Nearest`] for vectors that are not unit vectors, for a wrong number
+/// of `texts`, and
+/// [`Error::Cancelled`].
 pub fn similarity_range(
     vectors: Vectors<'_>,
     texts: &[u32],
@@ -250,7 +251,7 @@ mod tests {
     fn vectors_that_are_not_unit_vectors_are_refused() {
         let data = [0.6, 0.8, 3.0, 4.0];
         let vectors = Vectors::new(&data, 2).unwrap();
-        let not_unit = Error::Rank(hark_nearest::Error::NotUnit { row: 1, norm: 5.0 });
+        let not_unit = Error::Nearest(hark_nearest::Error::NotUnit { row: 1, norm: 5.0 });
         assert_eq!(matrix(vectors), Err(not_unit.clone()));
         assert_eq!(row(&[1.0, 0.0], vectors), Err(not_unit.clone()));
         assert_eq!(
@@ -262,7 +263,7 @@ mod tests {
             row(&[1.0, 0.0, 0.0, 1.0], unit),
             Err(Error::LengthMismatch { .. })
         ));
-        assert!(matches!(row(&[1.0, 0.0, 0.0], unit), Err(Error::Rank(_))));
+        assert!(matches!(row(&[1.0, 0.0, 0.0], unit), Err(Error::Nearest(_))));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `hark relevance agree`: correlation of similarity and of relevance with human ratings.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use hark_relevance::RelevanceFunction;
-use hark_relevance::agreement::{pearson, spearman};
+use hark_relevance::agreement::Agreement;
 use hark_relevance::ratings::Observation;
+use hark_relevance::{Error, RelevanceFunction};
 use serde::Serialize;
 use serde_json::json;
 
@@ -31,37 +31,30 @@ pub struct Args {
 }
 
 #[derive(Debug, Serialize)]
-struct Agreement {
+struct Row {
     ratings: String,
-    observations: usize,
-    spearman_similarity: f64,
-    pearson_similarity: f64,
-    spearman_relevance: f64,
-    pearson_relevance: f64,
+    #[serde(flatten)]
+    agreement: Agreement,
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    if args.function == RelevanceFunction::Binary || args.function.needs_range() {
-        anyhow::bail!(
-            "{}: a function of similarity alone is needed here (minmax with lo and hi)",
-            args.function
-        );
+    // Fails for a function that similarity alone does not decide, before anything is embedded.
+    if args.function == RelevanceFunction::Binary {
+        bail!(Error::NeedsClips);
     }
+    args.function.apply(0.0, false)?;
     let files = args.rated.observe()?;
-    let mut rows = Vec::new();
-    for file in &files {
-        rows.push(measure(
-            file.path.display().to_string(),
-            &file.observations,
-            &args.function,
-        )?);
-    }
+    let row = |ratings: String, observations: &[Observation]| -> Result<Row> {
+        let agreement = Agreement::of(observations, &args.function)?;
+        Ok(Row { ratings, agreement })
+    };
+    let names = args.rated.ratings.iter().map(|path| path.display().to_string());
+    let mut rows = names
+        .zip(&files)
+        .map(|(name, observations)| row(name, observations))
+        .collect::<Result<Vec<_>>>()?;
     if files.len() > 1 {
-        let all: Vec<Observation> = files
-            .iter()
-            .flat_map(|file| file.observations.iter().copied())
-            .collect();
-        rows.push(measure("all".to_owned(), &all, &args.function)?);
+        rows.push(row("all".to_owned(), &files.concat())?);
     }
     if args.json {
         return output::print_json(&json!({
@@ -73,33 +66,15 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let mut text = format!("{:>12}  {:^18}  {:^18}\n", "", "similarity h", "relevance g");
     text.push_str("observations  Spearman  Pearson  Spearman  Pearson  ratings\n");
-    for row in rows {
+    for Row { ratings, agreement } in rows {
         text.push_str(&format!(
-            "{:>12}  {:>8.4}  {:>7.4}  {:>8.4}  {:>7.4}  {}\n",
-            output::group_digits(row.observations),
-            row.spearman_similarity,
-            row.pearson_similarity,
-            row.spearman_relevance,
-            row.pearson_relevance,
-            row.ratings
+            "{:>12}  {:>8.4}  {:>7.4}  {:>8.4}  {:>7.4}  {ratings}\n",
+            output::group_digits(agreement.observations),
+            agreement.spearman_similarity,
+            agreement.pearson_similarity,
+            agreement.spearman_relevance,
+            agreement.pearson_relevance,
         ));
     }
     output::print(&text)
-}
-
-fn measure(ratings: String, observations: &[Observation], function: &RelevanceFunction) -> Result<Agreement> {
-    let rating: Vec<f64> = observations.iter().map(|o| o.rating).collect();
-    let h: Vec<f64> = observations.iter().map(|o| o.similarity).collect();
-    let g = h
-        .iter()
-        .map(|&h| function.apply(h, false))
-        .collect::<Result<Vec<f64>, _>>()?;
-    Ok(Agreement {
-        ratings,
-        observations: observations.len(),
-        spearman_similarity: spearman(&h, &rating)?,
-        pearson_similarity: pearson(&h, &rating)?,
-        spearman_relevance: spearman(&g, &rating)?,
-        pearson_relevance: pearson(&g, &rating)?,
-    })
 }

@@ -38,11 +38,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let files = args.rated.observe()?;
-    let raw: Vec<Observation> = files
-        .iter()
-        .flat_map(|file| file.observations.iter().copied())
-        .collect();
+    let raw: Vec<Observation> = args.rated.observe()?.concat();
     let fit = beta_regression(&args.bound.apply(&raw)?, FitOptions::default())?;
     if let Some(path) = &args.plot {
         let drawing = plots::fit(&raw, &fit)?;

@@ -6,13 +6,12 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use hark_corpus::CaptionSet;
-use hark_nearest::{Vectors, exact};
-use hark_relevance::neighbours::{false_negatives, similar_pairs};
+use hark_nearest::exact;
+use hark_relevance::neighbours::{self, false_negatives, similar_pairs};
 use serde_json::json;
-use zip::ZipWriter;
 
 use crate::commands::inputs::{CaptionArgs, ModelArgs, similarity};
-use crate::{npy, output, progress};
+use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark relevance neighbours --captions clotho_captions_development.csv
@@ -81,11 +80,14 @@ pub fn run(args: &Args) -> Result<()> {
     thresholds.sort_by(f32::total_cmp);
     thresholds.dedup();
     let counted = false_negatives(vectors, &clips, &thresholds, threads, &watch)?;
-    let expected = (0..thresholds.len())
-        .map(|nth| counted.expected(nth, batch))
-        .collect::<Result<Vec<_>, _>>()?;
+    let expected = counted.expected_at_all(batch)?;
     if let Some(path) = &args.output {
-        write_neighbours(args, path, vectors, &clips, &watch)?;
+        let options = exact::Options {
+            groups: args.other_clips.then_some(&clips[..]),
+            threads,
+        };
+        let k = args.k.map_or(100, NonZeroUsize::get);
+        neighbours::save(path, &exact::neighbours(vectors, k, options, &watch)?)?;
     }
     bar.finish_and_clear();
 
@@ -152,33 +154,4 @@ fn text(set: &CaptionSet, row: u32) -> &str {
 
 fn clip(set: &CaptionSet, row: u32) -> &str {
     &set.clips[set.captions[row as usize].clip]
-}
-
-fn write_neighbours(
-    args: &Args,
-    path: &std::path::Path,
-    vectors: Vectors<'_>,
-    clips: &[u32],
-    watch: hark_work::progress::Progress<'_>,
-) -> Result<()> {
-    let groups = args.other_clips.then_some(clips);
-    let options = exact::Options {
-        groups,
-        threads: Some(args.model.threads.count()),
-    };
-    let found = exact::neighbours(vectors, args.k.map_or(100, NonZeroUsize::get), options, watch)?;
-    let starts: Vec<i64> = found.starts().iter().map(|&start| start as i64).collect();
-    output::write_whole(path, |file| {
-        let mut archive = ZipWriter::new(file);
-        npy::write_member(&mut archive, "ids", &[found.ids().len()], found.ids())?;
-        npy::write_member(
-            &mut archive,
-            "similarities",
-            &[found.scores().len()],
-            found.scores(),
-        )?;
-        npy::write_member(&mut archive, "starts", &[starts.len()], &starts)?;
-        archive.finish()?;
-        Ok(())
-    })
 }
