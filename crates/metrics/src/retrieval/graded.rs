@@ -68,7 +68,7 @@ pub(super) fn discount(rank: u32) -> f64 {
 /// let report = metrics::evaluate_graded(query, items, &gains, Options::default(), &no_progress)?;
 /// let second = 1.0 / 3_f64.log2();
 /// assert!((report.mean - (0.5 + second) / (1.0 + 0.5 * second)).abs() < 1e-12);
-/// # Ok::<(), hark_nearest::Error>(())
+/// # Ok::<(), hark_metrics::Error>(())
 /// ```
 ///
 /// # Errors
@@ -90,11 +90,11 @@ pub fn evaluate_graded(
         options,
         progress,
         || (Scratch::default(), Vec::new()),
-        |(scratch, list), query, contest| {
+        |(scratch, list), query, ranking| {
             list.clear();
             gains(query, list);
             check(query, list, items.vectors().rows())?;
-            Ok(of_query(contest, list, items.vectors().rows(), cut, scratch))
+            Ok(of_query(ranking, list, items.vectors().rows(), cut, scratch))
         },
     )?;
     Ok(GradedReport {
@@ -131,13 +131,13 @@ fn check(query: usize, list: &mut Vec<(u32, f64)>, items: usize) -> Result<(), E
 
 /// nDCG@k and its expected value under chance.
 fn of_query(
-    contest: &Ranking<'_>,
+    ranking: &Ranking<'_>,
     list: &mut [(u32, f64)],
     items: usize,
     cut: usize,
     scratch: &mut Scratch,
 ) -> (f64, f64) {
-    let placed = contest.ranks(list.iter().map(|&(item, _)| item), scratch);
+    let placed = ranking.ranks(list.iter().map(|&(item, _)| item), scratch);
     let dcg = gain_of_placed(placed, |position| list[position].1, cut);
     list.sort_unstable_by(|a, b| b.1.total_cmp(&a.1));
     let ideal = ideal_gain(list.iter().map(|&(_, gain)| gain), cut);

@@ -47,7 +47,7 @@ impl Lists {
 /// let lists = metrics::lists(captions, clips, NonZeroUsize::MIN, Options::default(), &no_progress)?;
 /// assert_eq!(lists.of(0).collect::<Vec<_>>(), [(1, 1.0)]);
 /// assert_eq!(lists.of(1).collect::<Vec<_>>(), [(0, 0.8)]);
-/// # Ok::<(), hark_nearest::Error>(())
+/// # Ok::<(), hark_metrics::Error>(())
 /// ```
 ///
 /// # Errors
@@ -85,8 +85,8 @@ pub fn lists(
             let mut items = lock(&items_of[stripe.block]);
             let mut scores = lock(&scores_of[stripe.block]);
             let places = items.chunks_exact_mut(k).zip(scores.chunks_exact_mut(k));
-            for ((items, scores), (_, contest)) in places.zip(stripe.queries()) {
-                let best = contest.best(k, scratch);
+            for ((items, scores), (_, ranking)) in places.zip(stripe.queries()) {
+                let best = ranking.best(k, scratch);
                 for ((item, score), best) in items.iter_mut().zip(scores).zip(best) {
                     (*item, *score) = best;
                 }

@@ -1,24 +1,9 @@
-//! How high the relevant items stand when one set of vectors is ranked by another.
+//! How high the relevant items rank when one set of vectors is ranked by another. The crate's header defines the
+//! metrics.
 //!
 //! In: vectors of queries and of items, each row with a key; for every query its relevant items
 //! ([`Relevant`]) or gains ([`Gains`]). Out: the metrics of every query, their means, and what chance would
 //! give. The other direction is the same call with the two sets exchanged and [`Relevant::reversed`].
-//!
-//! The definitions are those of trec_eval, k being the cut:
-//!
-//! - AP@k: the sum of the precisions at the ranks of the relevant items among the first k, divided by the
-//!   number of *all* relevant items (`map_cut_k`). With one relevant item this is 1/rank within the first k,
-//!   else 0.
-//! - R@k: the share of the relevant items that stand among the first k (`recall_k`). With five relevant items
-//!   R@1 is at most 0.2.
-//! - hit@k: whether any relevant item stands among the first k (`success_k`). Much of the field calls this
-//!   recall; with one relevant item the two are the same.
-//! - reciprocal rank: 1/rank of the first relevant item, without a cut (`recip_rank`).
-//! - nDCG@k: with linear gains and a discount of log2(rank + 1) (`ndcg_cut_k`).
-//!
-//! Where scores are equal, a fixed hash of both keys orders the items, never their position: related items
-//! stand together in most lists, and an order by position would then favour or punish all of them at once.
-//! [`Ties`] has the choice; [`lists()`] gives the ranked items themselves, in the same order.
 //!
 //! Refused: sets without queries, a query without relevant items, items that do not exist, gains outside
 //! [0, 1], two rows with one key. The table of scores is never held: a thread takes 16 MB for a stripe of it,
@@ -236,7 +221,7 @@ fn same_cut(cuts: impl Iterator<Item = usize>) -> Result<usize, Error> {
 /// let report = metrics::evaluate(captions, clips, &relevant, Options::default(), &no_progress)?;
 /// assert_eq!(report.queries[1].first_rank, 2);
 /// assert_eq!(report.mean.average_precision, 0.75);
-/// # Ok::<(), hark_nearest::Error>(())
+/// # Ok::<(), hark_metrics::Error>(())
 /// ```
 ///
 /// # Errors
@@ -265,9 +250,9 @@ pub fn evaluate(
         options,
         progress,
         Scratch::default,
-        |scratch, query, contest| {
+        |scratch, query, ranking| {
             let wanted = relevant.of(query);
-            let placed = contest.ranks(wanted.iter().copied(), scratch);
+            let placed = ranking.ranks(wanted.iter().copied(), scratch);
             Ok(of_ranks(placed, wanted.len(), cut))
         },
     )?;
@@ -374,8 +359,8 @@ fn over_queries<S, T: Copy + Default + Send>(
         scratch,
         |scratch, stripe| {
             let mut part = lock(&parts[stripe.block]);
-            for (out, (query, contest)) in part.iter_mut().zip(stripe.queries()) {
-                *out = measure(scratch, query, &contest)?;
+            for (out, (query, ranking)) in part.iter_mut().zip(stripe.queries()) {
+                *out = measure(scratch, query, &ranking)?;
             }
             Ok(())
         },

@@ -23,7 +23,7 @@ impl Relevant {
     /// let clips = Relevant::new([[0], [0], [1]], 2)?;
     /// let captions = clips.reversed()?;
     /// assert_eq!(captions.of(0), [0, 1]);
-    /// # Ok::<(), hark_nearest::Error>(())
+    /// # Ok::<(), hark_metrics::Error>(())
     /// ```
     ///
     /// # Errors

@@ -249,9 +249,9 @@ mod tests {
     #[test]
     fn ranks_count_the_items_ahead() {
         let scores = [0.1, 0.9, 0.5, 0.7, 0.3];
-        let contest = Ranking::new(&scores, 7, &[1, 2, 3, 4, 5], Ties::default());
+        let ranking = Ranking::new(&scores, 7, &[1, 2, 3, 4, 5], Ties::default());
         let mut scratch = Scratch::default();
-        let placed = contest.ranks([4, 3].into_iter(), &mut scratch);
+        let placed = ranking.ranks([4, 3].into_iter(), &mut scratch);
         assert_eq!(
             placed,
             [
@@ -259,7 +259,7 @@ mod tests {
                 RankedItem { rank: 4, position: 0 }
             ]
         );
-        assert_eq!(contest.ranks([].into_iter(), &mut scratch), []);
+        assert_eq!(ranking.ranks([].into_iter(), &mut scratch), []);
     }
 
     #[test]

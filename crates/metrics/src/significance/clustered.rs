@@ -21,7 +21,7 @@ use crate::Error;
 /// let of_means = paired_t_test(&[0.375, 0.0, 0.25], &[0.0; 3])?;
 /// assert_eq!((test.n, test.degrees_of_freedom), (6, 2));
 /// assert!((test.t - of_means.t).abs() < 1e-12);
-/// # Ok::<(), hark_nearest::Error>(())
+/// # Ok::<(), hark_metrics::Error>(())
 /// ```
 ///
 /// # Errors

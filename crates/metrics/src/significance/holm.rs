@@ -10,7 +10,7 @@ use crate::Error;
 ///
 /// ```
 /// assert_eq!(hark_metrics::significance::holm(&[0.03, 0.01, 0.5])?, [0.06, 0.03, 0.5]);
-/// # Ok::<(), hark_nearest::Error>(())
+/// # Ok::<(), hark_metrics::Error>(())
 /// ```
 ///
 /// # Errors

@@ -54,7 +54,7 @@ pub struct PairedTest {
 /// let test = hark_metrics::significance::paired_t_test(&[0.5, 1.0, 0.75, 1.0], &[0.25, 0.5, 1.0, 0.5])?;
 /// assert_eq!((test.mean_difference, test.degrees_of_freedom), (0.25, 3));
 /// assert!((test.t - 2_f64.sqrt()).abs() < 1e-12);
-/// # Ok::<(), hark_nearest::Error>(())
+/// # Ok::<(), hark_metrics::Error>(())
 /// ```
 ///
 /// # Errors

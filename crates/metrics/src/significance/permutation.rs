@@ -39,7 +39,7 @@ const LANES: usize = 8;
 /// let test = hark_metrics::significance::permutation_test(&[3.0, 5.0, 4.0], &[1.0, 1.0, 1.0], None, 1000, 0)?;
 /// // Of the eight patterns only all plus and all minus are as far from 0.
 /// assert_eq!((test.p, test.permutations, test.exact), (0.25, 8, true));
-/// # Ok::<(), hark_nearest::Error>(())
+/// # Ok::<(), hark_metrics::Error>(())
 /// ```
 ///
 /// # Errors

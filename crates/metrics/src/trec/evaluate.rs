@@ -71,7 +71,7 @@ pub struct Scored {
 /// let qrels = Qrels::read(qrels.as_bytes(), Path::new("qrels.txt"))?;
 /// let scored = evaluate(&run, &qrels, Options::default())?;
 /// assert_eq!(scored.report.mean.average_precision, 0.25);
-/// # Ok::<(), hark_nearest::Error>(())
+/// # Ok::<(), hark_metrics::Error>(())
 /// ```
 ///
 /// # Errors
@@ -97,8 +97,8 @@ pub fn evaluate(run: &Run, qrels: &Qrels, options: Options) -> Result<Scored, Er
     let mut numbers = Vec::with_capacity(pairs.len());
     for pair in &pairs {
         space.fill(run, qrels, *pair, &in_run, &keys);
-        let contest = Ranking::new(&space.scores, keys.queries[pair.run], &space.keys, options.ties);
-        let placed = contest.ranks(
+        let ranking = Ranking::new(&space.scores, keys.queries[pair.run], &space.keys, options.ties);
+        let placed = ranking.ranks(
             space.found.iter().map(|&(position, _)| position),
             &mut space.scratch,
         );

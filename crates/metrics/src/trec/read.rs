@@ -27,7 +27,7 @@ impl Run {
     ///
     /// let run = hark_metrics::trec::Run::read("q1 Q0 d7 1 0.5 hark\n".as_bytes(), Path::new("run.txt"))?;
     /// assert_eq!((run.queries(), run.items()), (1, 1));
-    /// # Ok::<(), hark_nearest::Error>(())
+    /// # Ok::<(), hark_metrics::Error>(())
     /// ```
     ///
     /// # Errors
