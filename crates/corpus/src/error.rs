@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a file of captions or ratings.
+//! Everything that can be wrong with caption files, ratings and datasets.
 //!
 //! A message stands on its own: it names the file, the place in it, what was expected and what was found. Text that
 //! comes from the file is quoted, escaped and cut, so a hostile file cannot flood or steer a terminal.
@@ -51,8 +51,8 @@ impl std::error::Error for JsonError {}
 
 /// Why captions or ratings could not be read.
 ///
-/// Every variant means that the file as a whole is refused: a data set with rows left out would change results
-/// without a word.
+/// Every variant means that the file as a whole is refused: a dataset with rows left out would change results
+/// silently.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -61,7 +61,7 @@ pub enum Error {
     Open(io::Error),
 
     /// Reading failed on the way.
-    #[error("{}: reading failed", path.display())]
+    #[error("cannot read {}", path.display())]
     Read {
         /// The file.
         path: Arc<Path>,
@@ -70,7 +70,7 @@ pub enum Error {
     },
 
     /// The file is larger than any caption file should be.
-    #[error("{}: more than {limit} bytes; split the file", path.display())]
+    #[error("cannot read {}: larger than {limit} bytes; split the file", path.display())]
     TooLarge {
         /// The file.
         path: Arc<Path>,
@@ -79,7 +79,7 @@ pub enum Error {
     },
 
     /// One line, row or entry is longer than any caption should be.
-    #[error("{}: line {line}: one record of more than {limit} bytes; is this a caption file?", path.display())]
+    #[error("{}: line {line}: a record of more than {limit} bytes; is this a caption file?", path.display())]
     RecordTooLong {
         /// The file.
         path: Arc<Path>,
@@ -90,7 +90,7 @@ pub enum Error {
     },
 
     /// The file holds more captions than can be kept in memory.
-    #[error("{}: more than {limit} captions; split the file", path.display())]
+    #[error("cannot read {}: more than {limit} captions; split the file", path.display())]
     TooManyCaptions {
         /// The file.
         path: Arc<Path>,
@@ -99,7 +99,7 @@ pub enum Error {
     },
 
     /// A NUL byte: the file is not text.
-    #[error("{}: line {line}: a NUL byte; this is a binary file, or text that is not UTF-8", path.display())]
+    #[error("{}: line {line}: NUL byte; the file is binary, or not UTF-8", path.display())]
     Binary {
         /// The file.
         path: Arc<Path>,
@@ -117,7 +117,7 @@ pub enum Error {
     },
 
     /// A quoted field that the file ends in.
-    #[error("{}: line {line}: a quote opens in this row and never closes", path.display())]
+    #[error("{}: line {line}: unclosed quote", path.display())]
     UnclosedQuote {
         /// The file.
         path: Arc<Path>,
@@ -139,7 +139,7 @@ pub enum Error {
     },
 
     /// JSON that is malformed, or of another shape than the format has.
-    #[error("{}: line {line}, column {column}: not the JSON that was expected", path.display())]
+    #[error("{}: line {line}, column {column}: unexpected JSON", path.display())]
     Json {
         /// The file.
         path: Arc<Path>,
@@ -165,7 +165,7 @@ pub enum Error {
     },
 
     /// Two columns bear the name that is wanted.
-    #[error("{}: two columns are called {}; rename one of them", path.display(), quoted(column))]
+    #[error("cannot read {}: two columns are named {}; rename one", path.display(), quoted(column))]
     AmbiguousColumn {
         /// The file.
         path: Arc<Path>,
@@ -173,9 +173,9 @@ pub enum Error {
         column: String,
     },
 
-    /// A table of no known data set, and no column was named.
+    /// A table of no known dataset, and no column was named.
     #[error(
-        "{}: cannot tell which column holds the captions: name one with --caption-column; the columns are {}",
+        "cannot read {}: unknown columns {}; name the one that holds captions with --caption-column",
         path.display(),
         listed(found)
     )]
@@ -202,7 +202,7 @@ pub enum Error {
     },
 
     /// A caption has more words than any caption has.
-    #[error("{}: {place}: a caption of {words} words, at most {limit} are read; is the caption column the right one?", path.display())]
+    #[error("{}: {place}: a caption of {words} words exceeds the limit of {limit}; is this the right column?", path.display())]
     CaptionTooLong {
         /// The file.
         path: Arc<Path>,
@@ -226,7 +226,7 @@ pub enum Error {
     },
 
     /// A clip that a format with one row per clip names twice.
-    #[error("{}: line {second}: clip {} already stands at line {first}", path.display(), quoted(id))]
+    #[error("{}: line {second}: clip {} is already on line {first}", path.display(), quoted(id))]
     DuplicateClip {
         /// The file.
         path: Arc<Path>,
@@ -248,14 +248,14 @@ pub enum Error {
     },
 
     /// Nothing to read, or a header only.
-    #[error("{}: no captions", path.display())]
+    #[error("cannot read {}: no captions", path.display())]
     NoCaptions {
         /// The file.
         path: Arc<Path>,
     },
 
     /// Nothing to read, or a header only.
-    #[error("{}: no ratings", path.display())]
+    #[error("cannot read {}: no ratings", path.display())]
     NoRatings {
         /// The file.
         path: Arc<Path>,
@@ -304,8 +304,8 @@ pub enum Error {
 
     /// A format name that is not known.
     #[error(
-        "{} is no caption format: use auto, clotho, audiocaps, wavcaps or text (for a table of your own, name its \
-         caption column with --caption-column)",
+        "unknown caption format {}; use auto, clotho, audiocaps, wavcaps or text (for any other table, name the caption \
+         column with --caption-column)",
         quoted(got)
     )]
     UnknownFormat {
@@ -313,9 +313,9 @@ pub enum Error {
         got: String,
     },
 
-    // Data sets with their recordings, and the cache of decoded audio.
-    /// The folder of a data set, or of its recordings, is not there.
-    #[error("{}: no such folder; {layout}", path.display())]
+    // Datasets with their recordings, and the cache of decoded audio.
+    /// The folder of a dataset, or of its recordings, is not there.
+    #[error("cannot read {}: no such folder; {layout}", path.display())]
     NoSetFolder {
         /// The folder.
         path: PathBuf,
@@ -323,8 +323,8 @@ pub enum Error {
         layout: &'static str,
     },
 
-    /// A data set's caption or metadata file is not there.
-    #[error("{}: no such file; {layout}; the files here are {}", path.display(), listed(found))]
+    /// A dataset's caption or metadata file is not there.
+    #[error("cannot read {}: no such file; {layout}; found {}", path.display(), listed(found))]
     NoCaptionFile {
         /// The file.
         path: PathBuf,
@@ -334,16 +334,16 @@ pub enum Error {
         layout: &'static str,
     },
 
-    /// Not one recording of a data set can be used.
+    /// Not one recording of a dataset can be used.
     #[error(
-        "{set}: no recording is left: {} missing, {} broken, {} excluded{}",
+        "{set}: no usable recordings: {} missing, {} broken, {} excluded{}",
         counts.missing,
         counts.broken,
         counts.excluded,
         searched_in(searched, example.as_deref())
     )]
     NoClips {
-        /// The data set.
+        /// The dataset.
         set: String,
         /// Why they are left out.
         counts: SkippedCounts,
@@ -353,8 +353,8 @@ pub enum Error {
         example: Option<PathBuf>,
     },
 
-    /// A folder holds more files than any data set.
-    #[error("{}: more than {limit} files; is this the folder of a data set?", path.display())]
+    /// A folder holds more files than any dataset.
+    #[error("cannot read {}: more than {limit} files; is this the folder of a dataset?", path.display())]
     TooManyFiles {
         /// The folder at which the bound was passed.
         path: PathBuf,
@@ -363,7 +363,7 @@ pub enum Error {
     },
 
     /// Something else than a FreeSound id in a list of them.
-    #[error("{}: line {line}: {} is no FreeSound id, expected a number", path.display(), quoted(got))]
+    #[error("{}: line {line}: {} is not a FreeSound id; expected a number", path.display(), quoted(got))]
     NotAnId {
         /// The file.
         path: PathBuf,
@@ -374,18 +374,18 @@ pub enum Error {
     },
 
     /// A list of ids without one.
-    #[error("{}: no FreeSound ids", path.display())]
+    #[error("cannot read {}: no FreeSound ids", path.display())]
     NoIds {
         /// The file.
         path: PathBuf,
     },
 
-    /// An empty list of data sets.
-    #[error("no data sets are named")]
+    /// An empty list of datasets.
+    #[error("no datasets given")]
     NoSets,
 
     /// A rate at which no audio can be had.
-    #[error("a cache of audio at {rate} Hz: rates lie within 1000 to 768000 Hz")]
+    #[error("cannot cache audio at {rate} Hz; the sample rate must be from 1000 to 768000 Hz")]
     CacheRate {
         /// The rate.
         rate: u32,
@@ -400,10 +400,10 @@ pub enum Error {
     Write(io::Error),
 
     /// The threads cannot be started.
-    #[error("the threads cannot be started")]
+    #[error("cannot start threads")]
     Threads(#[source] rayon::ThreadPoolBuildError),
 
-    /// The work was broken off by the caller.
+    /// The caller cancelled the work.
     #[error("cancelled")]
     Cancelled,
 }
@@ -441,9 +441,8 @@ impl Error {
         }
     }
 
-    /// `lines_before`: the lines of the file before the first that the JSON reader was given.
-    /// A parse error, with the position in the file.
-    ///
+    /// A parse error, with its position in the file. `lines_before`: the lines of the file before the first that the
+    /// JSON reader was given.
     pub fn from_json(path: &Arc<Path>, lines_before: u64, error: serde_json::Error) -> Self {
         if error.is_io() {
             return Self::from_io(path, error.into());
@@ -490,7 +489,7 @@ fn searched_in(folders: &[PathBuf], example: Option<&Path>) -> String {
     };
     example.map_or_else(
         || looked.clone(),
-        |path| format!("{looked}; expected for example {}", path.display()),
+        |path| format!("{looked}; expected, for example, {}", path.display()),
     )
 }
 

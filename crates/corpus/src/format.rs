@@ -1,7 +1,7 @@
 //! Which format a file has, and the way to its reader.
 //!
 //! The extension says what kind of file it is (comma or tab separated, JSON, JSON Lines, text); the header says which
-//! data set it is. A name without a known extension, such as standard input, is judged by its first line.
+//! dataset it is. A name without a known extension, such as standard input, is judged by its first line.
 
 use std::fmt;
 use std::io::BufRead;
@@ -18,7 +18,7 @@ use crate::{Error, audiocaps, clotho, table, text, wavcaps};
 /// The form of a caption file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Found out from the file's extension and first line. A table of no known data set is refused: its caption
+    /// Found out from the file's extension and first line. A table of no known dataset is refused: its caption
     /// column has to be named ([`Format::Table`]).
     #[default]
     Auto,

@@ -1,18 +1,16 @@
-//! Data sets on disk to clips and captions.
+//! Datasets on disk to clips and captions.
 //!
-//! What comes in: caption files as the data sets publish them (Clotho's and AudioCaps' CSV, WavCaps' JSON),
-//! tables of one's own (CSV, TSV, JSON Lines) or plain text, one caption a line; and Clotho's crowd ratings.
-//! What goes out: a [`CaptionSet`], or a list of [`Rating`]s, in the order of the file.
+//! In: caption files as datasets publish them (Clotho's and AudioCaps' CSV, WavCaps' JSON), any CSV, TSV or JSON Lines
+//! table, or plain text with one caption per line; and Clotho's crowd ratings. Out: a [`CaptionSet`], or a list of
+//! [`Rating`]s, in the order of the file.
 //!
-//! Data sets with their recordings become a [`Dataset`] ([`DatasetConfig`]: Clotho, AudioCaps, WavCaps, a table or a folder
-//! of one's own), and [`AudioCache`] keeps what the recordings decode to.
+//! Datasets with their recordings become a [`Dataset`]: a [`DatasetConfig`] names Clotho, AudioCaps, WavCaps, a table or
+//! a folder. [`AudioCache`] stores decoded recordings.
 //!
-//! What is refused, always with the file's name and, where there is one, the line: bytes that are not UTF-8 text,
-//! rows of the wrong length, quotes that never close, empty captions, columns that are not there, files without
-//! captions, and files over a stated bound ([`MAX_FILE_BYTES`], [`MAX_RECORD_BYTES`], [`MAX_CAPTIONS`]). Files are
-//! read as a stream and no input makes a reader panic.
-//!
-//! Where there is no recorded data set, or its truth must be known, [`soundscape`] makes one.
+//! Refused, always with the file's name and, where there is one, the line: bytes that are not UTF-8 text, rows of the
+//! wrong length, quotes that never close, empty captions, missing columns, files without captions, and files over a
+//! stated bound ([`MAX_FILE_BYTES`], [`MAX_RECORD_BYTES`], [`MAX_CAPTIONS`]). Files are read as a stream, and no input
+//! makes a reader panic.
 //!
 //! ```
 //! use std::path::Path;
@@ -47,6 +45,6 @@ pub use format::Format;
 pub use input::{MAX_CAPTION_WORDS, MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTES};
 pub use ratings::{Rating, rated_captions, read_ratings, read_ratings_from};
 pub use sets::{
-    AUDIO_EXTENSIONS, AudioStats, Check, Clip, Completeness, Dataset, DatasetConfig, Exclusion, MAX_DEPTH,
-    MAX_FILES, Pair, Reason, Skipped, SkippedCounts, Spread, TextStats, WavcapsSource,
+    AUDIO_EXTENSIONS, AudioStats, Check, CheckedSet, Clip, Completeness, Dataset, DatasetConfig, Exclusion,
+    MAX_DEPTH, MAX_FILES, Pair, Reason, Skipped, SkippedCounts, Spread, TextStats, WavcapsSource,
 };

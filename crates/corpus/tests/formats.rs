@@ -208,25 +208,34 @@ fn nothing_to_read() {
     for format in formats.iter().chain([&table(&["t"], None)]) {
         for name in ["x", "x.csv", "x.tsv", "x.txt", "x.json", "x.jsonl"] {
             for file in ["", "\u{feff}"] {
-                refused(read(name, file, format), &format!("{name}: no captions"));
+                refused(
+                    read(name, file, format),
+                    &format!("cannot read {name}: no captions"),
+                );
             }
         }
     }
-    refused(auto("x.csv", CLOTHO), "x.csv: no captions");
-    refused(auto("x.csv", AUDIOCAPS.trim_end()), "x.csv: no captions");
-    refused(auto("x.txt", "\n \r\n\t"), "x.txt: no captions");
-    refused(auto("x.json", r#"{"data": []}"#), "x.json: no captions");
+    refused(auto("x.csv", CLOTHO), "cannot read x.csv: no captions");
+    refused(
+        auto("x.csv", AUDIOCAPS.trim_end()),
+        "cannot read x.csv: no captions",
+    );
+    refused(auto("x.txt", "\n \r\n\t"), "cannot read x.txt: no captions");
+    refused(
+        auto("x.json", r#"{"data": []}"#),
+        "cannot read x.json: no captions",
+    );
     refused(
         read("x.jsonl", "\n\n", &table(&["t"], None)),
-        "x.jsonl: no captions",
+        "cannot read x.jsonl: no captions",
     );
     refused(
         read_ratings_from("".as_bytes(), Path::new("r.csv")),
-        "r.csv: no ratings",
+        "cannot read r.csv: no ratings",
     );
     refused(
         read_ratings_from(RATINGS.as_bytes(), Path::new("r.csv")),
-        "r.csv: no ratings",
+        "cannot read r.csv: no ratings",
     );
 }
 
@@ -280,8 +289,8 @@ fn empty_captions_and_ids() {
 fn columns_that_are_not_there() {
     refused(
         auto("x.csv", "file_name,category\na.wav,dog\n"),
-        "x.csv: cannot tell which column holds the captions: name one with --caption-column; the columns are \
-         \"file_name\", \"category\"",
+        "cannot read x.csv: unknown columns \"file_name\", \"category\"; name the one that holds captions with \
+         --caption-column",
     );
     for name in ["x.jsonl", "x.json", "-"] {
         refused(
@@ -290,8 +299,8 @@ fn columns_that_are_not_there() {
                 "{\"id\": 1, \"text\": \"Rain\"}\n{\"id\": 2, \"text\": \"Wind\"}\n",
             ),
             &format!(
-                "{name}: cannot tell which column holds the captions: name one with --caption-column; the columns \
-                 are \"id\", \"text\""
+                "cannot read {name}: unknown columns \"id\", \"text\"; name the one that holds captions with \
+                 --caption-column"
             ),
         );
     }
@@ -329,7 +338,7 @@ fn columns_that_are_not_there() {
     );
     refused(
         read("x.csv", "t,t\n1,Rain\n", &table(&["t"], None)),
-        r#"x.csv: two columns are called "t"; rename one of them"#,
+        r#"cannot read x.csv: two columns are named "t"; rename one"#,
     );
     // A table with no column named is a table that nobody has described.
     let error = read("x.csv", "n,t\n1,Rain\n", &table(&[], None)).unwrap_err();
@@ -362,11 +371,11 @@ fn an_open_quote_does_not_swallow_the_rows_after_it() {
             "x.csv",
             format!("{AUDIOCAPS}1,a,0,Rain\n2,b,0,\"Wind\n3,c,0,Birds\n"),
         ),
-        "x.csv: line 3: a quote opens in this row and never closes",
+        "x.csv: line 3: unclosed quote",
     );
     refused(
         auto("x.csv", "file_name,\"caption_1\n"),
-        "x.csv: line 1: a quote opens in this row and never closes",
+        "x.csv: line 1: unclosed quote",
     );
 }
 
@@ -376,7 +385,7 @@ fn bytes_that_are_not_text() {
     for name in names {
         refused(
             auto(name, b"RIFF\x24\x00\x00\x00WAVEfmt "),
-            &format!("{name}: line 1: a NUL byte; this is a binary file, or text that is not UTF-8"),
+            &format!("{name}: line 1: NUL byte; the file is binary, or not UTF-8"),
         );
         refused(
             auto(name, b"caf\xe9\n"),
@@ -394,7 +403,7 @@ fn bytes_that_are_not_text() {
     );
     refused(
         auto("x.txt", b"Rain\nWind\0\n"),
-        "x.txt: line 2: a NUL byte; this is a binary file, or text that is not UTF-8",
+        "x.txt: line 2: NUL byte; the file is binary, or not UTF-8",
     );
     // As some editors write it: UTF-16 with its byte order mark.
     let utf_16: Vec<u8> = "\u{feff}Rain\n"
@@ -412,33 +421,33 @@ fn malformed_json() {
             "x.json",
             "{\"data\": [\n{\"id\": 1, \"caption\": \"Rain\"},\n{\"id\": ?}]}",
         ),
-        "x.json: line 3, column 8: not the JSON that was expected: expected value",
+        "x.json: line 3, column 8: unexpected JSON: expected value",
     );
     refused(
         auto("x.json", "{\"data\": ["),
-        "x.json: line 1, column 10: not the JSON that was expected: EOF while parsing a list",
+        "x.json: line 1, column 10: unexpected JSON: EOF while parsing a list",
     );
     refused(
         auto("x.json", "{\"data\": [{\"id\": 1, \"caption\": \"Rain\"}]}\n]"),
-        "x.json: line 2, column 1: not the JSON that was expected: trailing characters",
+        "x.json: line 2, column 1: unexpected JSON: trailing characters",
     );
     refused(
         auto("x.json", "[1]"),
-        "x.json: line 1, column 1: not the JSON that was expected: invalid type: sequence, expected an object with \
+        "x.json: line 1, column 1: unexpected JSON: invalid type: sequence, expected an object with \
          a list called `data`",
     );
     refused(
         auto("x.json", "{\"data\": {}}"),
-        "x.json: line 1, column 10: not the JSON that was expected: invalid type: map, expected a list of objects \
+        "x.json: line 1, column 10: unexpected JSON: invalid type: map, expected a list of objects \
          with `id` and `caption`",
     );
     refused(
         read("x.jsonl", "{\"t\": \"Rain\"}\n{\"t\": }\n", &table(&["t"], None)),
-        "x.jsonl: line 2, column 7: not the JSON that was expected: expected value",
+        "x.jsonl: line 2, column 7: unexpected JSON: expected value",
     );
     refused(
         read("x.jsonl", "{\"t\": \"Rain\"} {}\n", &table(&["t"], None)),
-        "x.jsonl: line 1, column 15: not the JSON that was expected: trailing characters",
+        "x.jsonl: line 1, column 15: unexpected JSON: trailing characters",
     );
     let deep = format!("{{\"t\": {}", "[".repeat(100_000));
     let error = read("x.jsonl", deep, &table(&["t"], None)).unwrap_err();
@@ -486,7 +495,7 @@ fn a_clotho_clip_stands_once() {
     let file = format!("{CLOTHO}a.wav,Rain,Wind\nb.wav,Rain,Wind\na.wav,Hail,Snow\n");
     refused(
         auto("x.csv", file),
-        r#"x.csv: line 4: clip "a.wav" already stands at line 2"#,
+        r#"x.csv: line 4: clip "a.wav" is already on line 2"#,
     );
 }
 
@@ -523,13 +532,13 @@ fn files_that_cannot_be_read() {
 
     for name in ["x.csv", "x.json", "x.txt", "x.jsonl"] {
         let result = CaptionSet::read_from(BufReader::new(Broken), Path::new(name), &Format::Auto);
-        refused(result, &format!("{name}: reading failed: the cable was pulled"));
+        refused(result, &format!("cannot read {name}: the cable was pulled"));
     }
     // The same in the middle of a file, where the parsers are in charge.
     for (name, start) in [("x.csv", CLOTHO), ("x.json", "{\"data\": [")] {
         let reader = BufReader::new(start.as_bytes().chain(Broken));
         let result = CaptionSet::read_from(reader, Path::new(name), &Format::Auto);
-        refused(result, &format!("{name}: reading failed: the cable was pulled"));
+        refused(result, &format!("cannot read {name}: the cable was pulled"));
     }
 }
 

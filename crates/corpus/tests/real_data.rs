@@ -1,4 +1,4 @@
-//! The readers on the data sets' own files, which are not part of the repository: `HARK_DATA` names their folder.
+//! The readers on the datasets' own files, which are not part of the repository: `HARK_DATA` names their folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Data sets with the real caption files and real recordings, which are not part of the repository: `HARK_DATA` names
+//! Datasets with the real caption files and real recordings, which are not part of the repository: `HARK_DATA` names
 //! their folder. Of Clotho and AudioCaps there is no audio: empty files under the recordings' names stand in for it.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Data sets in miniature, in the layouts in which they come, with everything that is wrong with real ones.
+//! Datasets in miniature, in the layouts in which they come, with everything that is wrong with real ones.
 
 mod wav;
 
@@ -575,7 +575,7 @@ fn sets_without_anything_left_say_where_they_looked() {
     let error = load(&clotho(root, "evaluation"), Check::Presence).unwrap_err();
     let message = error.to_string();
     assert!(
-        message.starts_with("clotho-evaluation: no recording is left: 2 missing, 0 broken, 0 excluded"),
+        message.starts_with("clotho-evaluation: no usable recordings: 2 missing, 0 broken, 0 excluded"),
         "{message}"
     );
     assert!(

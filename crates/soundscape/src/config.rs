@@ -1,4 +1,4 @@
-//! What a set of soundscapes is made of, and which wishes are refused.
+//! The settings of generated soundscapes, and which are refused.
 
 use std::path::PathBuf;
 
@@ -25,6 +25,26 @@ pub enum Attribute {
     Pitch,
     /// Once, twice, three times or more often, for kinds that come in single sounds.
     Count,
+}
+
+impl Attribute {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Loudness, Self::Pace, Self::Pitch, Self::Count];
+
+    /// The name in a recipe.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loudness => "loudness",
+            Self::Pace => "pace",
+            Self::Pitch => "pitch",
+            Self::Count => "count",
+        }
+    }
+
+    /// The attribute of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|attribute| attribute.name() == name)
+    }
 }
 
 /// How the clips are stored, with 16 bits a sample.
@@ -128,12 +148,7 @@ impl Default for Config {
             kinds: 20,
             min_events: 1,
             max_events: 3,
-            attributes: vec![
-                Attribute::Loudness,
-                Attribute::Pace,
-                Attribute::Pitch,
-                Attribute::Count,
-            ],
+            attributes: Attribute::ALL.to_vec(),
             captions: 5,
             rarity: 0.3,
             repeat: 0.2,

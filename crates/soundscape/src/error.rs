@@ -21,7 +21,7 @@ pub enum Error {
     Write(io::Error),
 
     /// A setting of a soundscape is out of its range.
-    #[error("the soundscape's `{name}` is {got}, but must be {expected}")]
+    #[error("soundscapes: `{name}` is {got}, but must be {expected}")]
     Setting {
         /// The setting's name.
         name: &'static str,
@@ -32,32 +32,32 @@ pub enum Error {
     },
 
     /// The settings hold a path that is not UTF-8.
-    #[error("cannot store the soundscape's settings: {0}")]
+    #[error("cannot store the settings of soundscapes: {0}")]
     Settings(#[source] serde_json::Error),
 
     /// So few scenes are possible that one split would have none of its own.
-    #[error("no scene is left for the {split} clips: allow more kinds, more events or more attributes")]
+    #[error("too few different scenes for the {split} clips; allow more kinds, events or attributes")]
     TooFewScenes {
         /// The split.
         split: &'static str,
     },
 
     /// The folder holds soundscapes of other settings.
-    #[error("{} holds soundscapes of other settings: choose another folder or empty it", folder.display())]
+    #[error("{} holds soundscapes with other settings; choose another folder or empty it", folder.display())]
     OtherSettings {
         /// The folder.
         folder: Arc<Path>,
     },
 
     /// The folder holds something that is no set of soundscapes.
-    #[error("{} is not empty and holds no soundscapes: choose another folder", folder.display())]
+    #[error("{} is not empty and holds no soundscapes; choose another folder", folder.display())]
     FolderNotEmpty {
         /// The folder.
         folder: Arc<Path>,
     },
 
     /// Soundscapes of a layout that is not known.
-    #[error("{}: {} cannot be read, expected {expected}", path.display(), hark_corpus::quoted(got))]
+    #[error("cannot read {}: {}, expected {expected}", path.display(), hark_corpus::quoted(got))]
     Version {
         /// The file.
         path: Arc<Path>,
@@ -83,7 +83,7 @@ pub enum Error {
     },
 
     /// A file of relevances under which a clip's own caption is not wholly true of it.
-    #[error("{}: a caption of {} does not have relevance 1 to it; is the file whole?", path.display(), hark_corpus::quoted(clip))]
+    #[error("cannot read {}: a caption of {} does not have relevance 1 to it; is the file complete?", path.display(), hark_corpus::quoted(clip))]
     OwnCaption {
         /// The file.
         path: Arc<Path>,
@@ -92,7 +92,7 @@ pub enum Error {
     },
 
     /// A split has no recording of a category.
-    #[error("{}: no recording of {} is left for the {split} clips: name other folds or add recordings", path.display(), hark_corpus::quoted(category))]
+    #[error("{}: no recording of {} is left for the {split} clips; choose other folds or add recordings", path.display(), hark_corpus::quoted(category))]
     NoRecording {
         /// The table.
         path: Arc<Path>,
@@ -103,7 +103,7 @@ pub enum Error {
     },
 
     /// A recording without sound.
-    #[error("{}: the recording is silent, or shorter than 0.03 s", path.display())]
+    #[error("cannot use {}: silent, or shorter than 0.03 s", path.display())]
     SilentRecording {
         /// The file.
         path: Arc<Path>,
@@ -114,10 +114,10 @@ pub enum Error {
     Recording(hark_audio::Error),
 
     /// The threads cannot be started.
-    #[error("the threads cannot be started")]
+    #[error("cannot start threads")]
     Threads(#[source] rayon::ThreadPoolBuildError),
 
-    /// The work was broken off by the caller.
+    /// The caller cancelled the work.
     #[error("cancelled")]
     Cancelled,
 }

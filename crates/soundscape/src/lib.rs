@@ -162,6 +162,24 @@ pub fn folder_for(config: &Config, place: &Path) -> Result<PathBuf, Error> {
     Ok(place.join(&hex(&Sha256::digest(&settings))[..16]))
 }
 
+/// The bytes of all files of a generated dataset.
+///
+/// # Errors
+/// [`Error::Open`] if a folder cannot be listed.
+pub fn size_on_disk(folder: &Path) -> Result<u64, Error> {
+    let mut bytes = 0;
+    let below = Split::ALL.map(|split| folder.join(split.name()));
+    for folder in below.iter().map(PathBuf::as_path).chain([folder]) {
+        for entry in fs_err::read_dir(folder).map_err(Error::Open)? {
+            let metadata = entry.and_then(|entry| entry.metadata()).map_err(Error::Open)?;
+            if metadata.is_file() {
+                bytes += metadata.len();
+            }
+        }
+    }
+    Ok(bytes)
+}
+
 /// Generates the dataset in a folder, on `threads` threads (0: one for each core).
 ///
 /// `progress` counts clips. If it cancels, the next call completes the folder; a complete folder is left as it is.

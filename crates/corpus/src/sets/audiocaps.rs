@@ -83,7 +83,7 @@ fn read(file: &Path) -> Result<(CaptionSet, Vec<Names>), Error> {
     let [video, start, caption] =
         ["youtube_id", "start_time", "caption"].map(|name| rows.column(name).map(|column| (column, name)));
     let (video, start, caption) = (video?, start?, caption?);
-    // Copies of the data set often come without the numbers of the captions.
+    // Copies of the dataset often come without the numbers of the captions.
     let number = rows.column("audiocap_id").ok();
     let mut names: Vec<Names> = Vec::new();
     while let Some(row) = rows.next()? {

@@ -1,6 +1,6 @@
 //! Clotho on disk: `clotho_captions_SPLIT.csv`, and the recordings of the split in a folder of its own.
 //!
-//! A clip's id is its file name as the caption file writes it. The archives of the data set unpack to `SPLIT`; their
+//! A clip's id is its file name as the caption file writes it. The archives of the dataset unpack to `SPLIT`; their
 //! names are `clotho_audio_SPLIT`, which becomes a folder of its own in many unpackers.
 
 use std::path::Path;

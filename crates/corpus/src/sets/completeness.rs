@@ -1,19 +1,21 @@
-//! Whether a data set's folder is complete, and what to do if it is not.
+//! Whether a dataset is complete, and what to do if it is not.
 //!
-//! In: a [`DatasetConfig`]. Out: how many recordings are expected, found, missing and without captions, and advice in
-//! words. A folder or caption file that is not there is advice too, not an error.
+//! In: a [`DatasetConfig`]. Out: how many recordings are expected, found, missing, broken and without captions, and
+//! advice in words. A missing folder or caption file is advice too, not an error.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::listing::Listing;
-use super::{Audio, DatasetConfig, Gathered, Reason, Skipped, parent_of};
+use hark_work::progress::{Progress, no_progress};
+
+use super::{Audio, Check, DatasetConfig, Gathered, Reason, Skipped, parent_of};
 use crate::Error;
 
 /// How many files are named as examples.
 const EXAMPLES: usize = 5;
 
-/// What a data set's folder has and lacks.
+/// What a dataset's folder has and lacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Completeness {
     /// What the set is called.
@@ -47,7 +49,80 @@ impl Completeness {
     }
 }
 
+/// A dataset whose recordings were looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckedSet {
+    /// What is there and what is not, with advice.
+    pub state: Completeness,
+    /// Recordings that are there and cannot be decoded.
+    pub broken: Vec<Skipped>,
+}
+
+impl CheckedSet {
+    /// Whether nothing is missing or broken.
+    pub fn is_complete(&self) -> bool {
+        self.state.is_complete() && self.broken.is_empty()
+    }
+}
+
 impl DatasetConfig {
+    /// Checks that the dataset is complete and that its recordings open, or decode, as `check` asks.
+    ///
+    /// A dataset that cannot be read at all is not complete; its error is the advice.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`], and what changed on disk between one look and the next.
+    pub fn check(&self, check: Check, threads: usize, progress: Progress<'_>) -> Result<CheckedSet, Error> {
+        let mut checked = CheckedSet::default();
+        match self.completeness() {
+            Ok(state) => checked.state = state,
+            Err(error) => {
+                checked.state.name = self.name();
+                checked.state.advice = vec![with_causes(&error)];
+            }
+        }
+        if checked.state.found > 0 {
+            checked.broken = self.broken(check, threads, progress)?;
+        }
+        if let Some(first) = checked.broken.first() {
+            checked.state.advice.push(format!(
+                "{} of {} recordings cannot be decoded; download them again or remove them ({}: {})",
+                checked.broken.len(),
+                checked.state.found,
+                first.id,
+                first.reason
+            ));
+        }
+        Ok(checked)
+    }
+
+    /// The recordings that are there and cannot be decoded.
+    fn broken(&self, check: Check, threads: usize, progress: Progress<'_>) -> Result<Vec<Skipped>, Error> {
+        match self.load(check, threads, progress) {
+            Ok(data) => {
+                let is_broken = |left: &Skipped| matches!(left.reason, Reason::Broken(_));
+                Ok(data.left_out.into_iter().filter(is_broken).collect())
+            }
+            // Not one is left: all that are there are broken.
+            Err(Error::NoClips { .. }) => {
+                let data = self.load(Check::Presence, 1, &no_progress)?;
+                let captions = data.captions_by_clip();
+                let broken = data
+                    .clips
+                    .into_iter()
+                    .zip(captions)
+                    .map(|(clip, captions)| Skipped {
+                        id: clip.id,
+                        path: Some(clip.path),
+                        reason: Reason::Broken("no recording of the set can be decoded".to_owned()),
+                        captions: captions.len(),
+                    });
+                Ok(broken.collect())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Look whether the set's folder is complete. No recording is opened.
     ///
     /// # Errors
@@ -65,6 +140,17 @@ impl DatasetConfig {
             Err(error) => Err(error),
         }
     }
+}
+
+/// An error and what caused it, in one line.
+fn with_causes(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }
 
 fn not_there(error: &Error) -> String {

@@ -19,7 +19,7 @@ pub const AUDIO_EXTENSIONS: [&str; 18] = [
     "mp4", "aac", "mka", "webm",
 ];
 
-/// The most files that are listed for one data set: 4,194,304, ten times the largest of the known sets.
+/// The most files that are listed for one dataset: 4,194,304, ten times the largest of the known sets.
 pub const MAX_FILES: usize = 1 << 22;
 
 /// How many folders within each other are walked.

@@ -1,6 +1,6 @@
-//! Data sets on disk, captions and recordings together: one file for each layout.
+//! Datasets on disk, captions and recordings together: one file for each layout.
 //!
-//! In: a [`DatasetConfig`], which says where a data set lies. Out: a [`Dataset`] of the recordings that are there and the
+//! In: a [`DatasetConfig`], which says where a dataset lies. Out: a [`Dataset`] of the recordings that are there and the
 //! captions that describe them, and the list of those left out, with the reason. A recording that is missing or broken
 //! never ends the loading, since clips vanish from where AudioCaps and WavCaps got them; whether too many are gone is
 //! for the caller to say.
@@ -11,7 +11,7 @@
 //!
 //! Folders are listed once and recordings looked up in the list: a `stat` for every name that a clip may have would
 //! take many minutes for 400,000 clips on a network drive. Recordings are found by their name without extension, in
-//! any extension of [`AUDIO_EXTENSIONS`] and any case of it, so that converted copies of a data set work as they are.
+//! any extension of [`AUDIO_EXTENSIONS`] and any case of it, so that converted copies of a dataset work as they are.
 
 mod audiocaps;
 mod check;
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use check::Check;
-pub use completeness::Completeness;
+pub use completeness::{CheckedSet, Completeness};
 pub use exclusion::Exclusion;
 pub use listing::{AUDIO_EXTENSIONS, MAX_DEPTH, MAX_FILES};
 pub use stats::{AudioStats, Spread, TextStats};
@@ -40,7 +40,7 @@ use crate::Error;
 use hark_work::progress::Progress;
 use listing::Listing;
 
-/// Where a data set lies and in which layout.
+/// Where a dataset lies and in which layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -116,7 +116,7 @@ pub struct Dataset {
 /// A recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clip {
-    /// Its name within the data set, which differs from that of all others.
+    /// Its name within the dataset, which differs from that of all others.
     pub id: String,
     /// Its file.
     pub path: PathBuf,
@@ -136,7 +136,7 @@ pub struct Pair {
 /// A recording that the captions name and that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its name within the data set.
+    /// Its name within the dataset.
     pub id: String,
     /// Its file, if there is one; of a missing recording, where it should lie.
     pub path: Option<PathBuf>,
@@ -173,13 +173,14 @@ impl DatasetConfig {
     /// ```
     /// # let folder = tempfile::tempdir()?;
     /// # let root = folder.path().to_owned();
-    ///     /// use hark_corpus::{Check, Reason, SetConfig};
+    /// use hark_corpus::{Check, DatasetConfig, Reason};
+    /// use hark_work::progress::no_progress;
     ///
     /// fs_err::write(root.join("rain.txt"), "Rain falls\nWater drips on a roof\n")?;
     /// fs_err::write(root.join("rain.WAV"), b"RIFF....WAVE")?;
     /// fs_err::write(root.join("dog.txt"), "A dog barks\n")?;
     /// let set = DatasetConfig::Folder { root };
-    /// let data = set.load(Check::Presence, 2, &hark_work::progress::no_progress)?;
+    /// let data = set.load(Check::Presence, 2, &no_progress)?;
     /// assert_eq!((data.clips.len(), data.pairs.len()), (1, 2));
     /// assert_eq!((data.left_out[0].id.as_str(), &data.left_out[0].reason), ("dog", &Reason::Missing));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -251,7 +252,7 @@ impl DatasetConfig {
 
 impl Dataset {
     /// Load several sets into one, in their order. Where there are several, every clip's id becomes `SET:ID`, since
-    /// data sets share ids; sets of the same name are told apart by a number after it.
+    /// datasets share ids; sets of the same name are told apart by a number after it.
     ///
     /// `progress` counts the recordings of one set after the other, from 0 for each.
     ///

@@ -1,4 +1,4 @@
-//! What a data set is made of, in numbers: captions, words, lengths, rates and formats.
+//! What a dataset is made of, in numbers: captions, words, lengths, rates and formats.
 //!
 //! In: a [`Dataset`]. Out: [`TextStats`] from the captions alone, and [`AudioStats`] from the headers of the
 //! recordings; one whose header does not tell its length is decoded. A recording that cannot be read is named and
@@ -66,7 +66,7 @@ impl Spread {
     }
 }
 
-/// The captions of a data set in numbers.
+/// The captions of a dataset in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TextStats {
     /// Recordings.
@@ -87,7 +87,7 @@ pub struct TextStats {
     pub most_shared: Option<(String, usize)>,
 }
 
-/// The recordings of a data set in numbers.
+/// The recordings of a dataset in numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct AudioStats {
     /// Seconds per recording.

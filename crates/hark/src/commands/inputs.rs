@@ -20,7 +20,7 @@ use crate::{output, progress};
 /// Caption files and how to read them.
 #[derive(Debug, Args)]
 pub struct CaptionArgs {
-    /// A file of captions: Clotho CSV, AudioCaps CSV, WavCaps JSON, plain text, any CSV, TSV or JSON Lines; `-` is stdin. May be given several times
+    /// Caption file: Clotho CSV, AudioCaps CSV, WavCaps JSON, plain text, or any CSV, TSV or JSON Lines; `-` for stdin (repeatable)
     #[arg(long = "captions", value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct CaptionArgs {
 /// How to read a caption file.
 #[derive(Debug, Args)]
 pub struct ColumnArgs {
-    /// The form of the files, where it cannot be told from their first line [auto, clotho, audiocaps, wavcaps, text]
+    /// Format of the files, if it cannot be detected from the first line [auto, clotho, audiocaps, wavcaps, text]
     #[arg(
         long,
         value_name = "NAME",
@@ -39,10 +39,10 @@ pub struct ColumnArgs {
         hide_default_value = true
     )]
     pub format: Format,
-    /// The column (CSV, TSV) or key (JSON Lines) that holds the caption; may be given several times
+    /// Column (CSV, TSV) or key (JSON Lines) that holds the caption (repeatable)
     #[arg(long, value_name = "NAME")]
     pub caption_column: Vec<String>,
-    /// The column or key that names the clip (or image); without it each row is a clip of its own
+    /// Column or key that names the clip or image [default: each row is a separate clip]
     #[arg(long, value_name = "NAME", requires = "caption_column")]
     pub id_column: Option<String>,
 }
@@ -158,17 +158,17 @@ pub fn metric() -> impl TypedValueParser<Value = Metric> {
 pub fn similarity(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(h) if h > -1.0 && h <= 1.0 => Ok(h),
-        _ => Err("a similarity is a number above -1 and at most 1".to_owned()),
+        _ => Err("a similarity is above -1 and at most 1".to_owned()),
     }
 }
 
 /// The model and how it runs.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// The model: a name of `hark models list`, or a model folder [default for captions: caption-static, built in]
+    /// Model: a name from `hark models list`, or a model folder [default for captions: caption-static, built in]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Do not look for vectors of earlier runs, and store none
+    /// Do not read or write the cache of embeddings
     #[arg(long)]
     pub no_cache: bool,
     #[command(flatten)]
@@ -178,7 +178,7 @@ pub struct ModelArgs {
 /// How many threads.
 #[derive(Debug, Args)]
 pub struct ThreadArgs {
-    /// Threads to compute with [default: one for each core]
+    /// Number of threads [default: one per core]
     #[arg(long, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
 }
@@ -258,11 +258,9 @@ impl ModelArgs {
 pub fn warn(embedded: &Embedded, model: &SentenceModel) {
     if let Some(tokens) = model.max_tokens().filter(|_| embedded.cut > 0) {
         let cut = output::group_digits(embedded.cut);
-        eprintln!(
-            "hark: warning: {cut} captions are longer than the {tokens} tokens that the model reads; their ends do not count"
-        );
+        eprintln!("hark: warning: {cut} captions exceed {tokens} tokens and were truncated");
     }
     if let Some(error) = &embedded.not_cached {
-        eprintln!("hark: warning: the vectors could not be stored for next time: {error}");
+        eprintln!("hark: warning: cannot cache the embeddings: {error}");
     }
 }

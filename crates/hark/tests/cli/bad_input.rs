@@ -139,7 +139,7 @@ fn without_a_usable_home_it_still_computes() {
         text(&output.stderr)
     );
     assert!(
-        text(&output.stderr).contains("could not be stored"),
+        text(&output.stderr).contains("cannot cache the embeddings"),
         "{}",
         text(&output.stderr)
     );

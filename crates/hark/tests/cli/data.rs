@@ -136,7 +136,7 @@ fn gaps_are_named_listed_and_told_by_the_exit_code() {
     let args = ["data", "check", "clotho", "clotho", "--missing", "missing.txt"];
     let (report, message) = place.finds_fault(&args);
     insta::assert_snapshot!("check-gaps", report);
-    assert_eq!(message, "hark: 3 of 3 data sets are not complete\n");
+    assert_eq!(message, "hark: 3 of 3 datasets are not complete\n");
     let listed = fs_err::read_to_string(place.path("missing.txt")).unwrap();
     assert_eq!(
         listed,
@@ -416,7 +416,7 @@ fn soundscapes_of_other_settings_and_other_folders_are_left_alone() {
     let made = tree(&place.path("out"));
     let message = place.fails(&[&args[..], &["--seed", "2"]].concat());
     assert!(
-        message.contains("out holds soundscapes of other settings"),
+        message.contains("out holds soundscapes with other settings"),
         "{message}"
     );
     assert_eq!(tree(&place.path("out")), made);
@@ -491,14 +491,14 @@ fn a_recipe_names_soundscapes_and_sets() {
     // Before a training there are none, and the report says who makes them.
     let (report, message) = place.finds_fault(&["data", "check", "--recipe", "r.toml"]);
     assert!(
-        report.matches("made when hark train r.toml begins").count() == 3
+        report.matches("generated when hark train r.toml starts").count() == 3
             && report.contains("data.validation: clotho-validation: not complete"),
         "{report}"
     );
-    assert_eq!(message, "hark: 3 of 3 data sets are not complete\n");
+    assert_eq!(message, "hark: 3 of 3 datasets are not complete\n");
     let message = place.fails(&["data", "stats", "--recipe", "r.toml"]);
     assert!(
-        message.contains("made when hark train r.toml begins"),
+        message.contains("generated when hark train r.toml starts"),
         "{message}"
     );
 
@@ -531,7 +531,7 @@ fn a_recipe_names_soundscapes_and_sets() {
     place.put("named.toml", format!("{named}{rest}"));
     let (json, message) = place.finds_fault(&["data", "check", "--recipe", "named.toml", "--json"]);
     let found: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(message, "hark: 1 of 2 data sets are not complete\n");
+    assert_eq!(message, "hark: 1 of 2 datasets are not complete\n");
     let complete = [&found["sets"][0]["complete"], &found["sets"][1]["complete"]];
     assert_eq!(complete, [true, false]);
     assert_eq!(found["sets"][1]["part"], "data.train");
@@ -643,7 +643,7 @@ fn sets_that_are_not_there_or_empty_say_what_is_wanted() {
         "{report}"
     );
     let message = place.fails(&[&["data", "stats"], &set[..]].concat());
-    assert!(message.contains("no recording is left: 2 missing"), "{message}");
+    assert!(message.contains("no usable recordings: 2 missing"), "{message}");
 
     // One caption file with a fault does not keep the others from being looked at.
     place.put(
@@ -655,7 +655,7 @@ fn sets_that_are_not_there_or_empty_say_what_is_wanted() {
         report.contains("line 2: 3 fields, expected 2") && report.contains("clotho-evaluation: complete"),
         "{report}"
     );
-    assert_eq!(message, "hark: 1 of 3 data sets are not complete\n");
+    assert_eq!(message, "hark: 1 of 3 datasets are not complete\n");
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! `hark data check`: what data sets have and lack.
+//! `hark data check`: check that datasets are complete.
 //!
-//! A set that cannot be read at all is reported as incomplete like any other, and the next one is looked at. The report
-//! goes to stdout; the exit code is 1 if anything is missing or broken.
+//! A dataset that cannot be read at all is reported as incomplete, and the next one is checked. The report goes to
+//! stdout; the exit code is 1 if anything is missing or broken.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use hark_corpus::{Check, Completeness, Error, Reason, Skipped};
+use hark_corpus::{Check, CheckedSet, Skipped};
 use serde_json::{Value, json};
 
 use super::sets::{Asked, SetArgs};
@@ -22,10 +22,10 @@ const EXAMPLES: &str = "Examples:
   hark data check table pairs.csv --audio /data/sounds --caption-column text
   hark data check --recipe recipes/soundscape-quick.toml
 
-Every recording is opened; with --decode each is decoded to its end. The exit code is 0 if every
-set is complete, and 1 if something is missing or broken.";
+Every recording is opened, or with --decode decoded to its end. The exit code is 0 if every dataset
+is complete, and 1 if anything is missing or broken.";
 
-/// So many recordings are named in the report.
+/// How many recordings the report names.
 const NAMED: usize = 5;
 
 #[derive(Debug, ClapArgs)]
@@ -33,10 +33,10 @@ const NAMED: usize = 5;
 pub struct Args {
     #[command(flatten)]
     sets: SetArgs,
-    /// Decode every recording to its end
+    /// Decode every recording to the end
     #[arg(long)]
     decode: bool,
-    /// Write where each missing recording should lie, one path a line
+    /// Write the expected path of each missing recording to a file, one per line
     #[arg(long, value_name = "FILE")]
     missing: Option<PathBuf>,
     #[command(flatten)]
@@ -46,18 +46,11 @@ pub struct Args {
     json: bool,
 }
 
-/// What is known of one set.
+/// A checked set and what the report calls it.
 struct Checked {
     title: String,
     part: Option<&'static str>,
-    state: Completeness,
-    broken: Vec<Skipped>,
-}
-
-impl Checked {
-    fn is_complete(&self) -> bool {
-        self.state.is_complete() && self.broken.is_empty()
-    }
+    set: CheckedSet,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -74,7 +67,10 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.missing {
         write_missing(path, &checked)?;
     }
-    let incomplete = checked.iter().filter(|set| !set.is_complete()).count();
+    let incomplete = checked
+        .iter()
+        .filter(|checked| !checked.set.is_complete())
+        .count();
     if args.json {
         let sets: Vec<Value> = checked.iter().map(told).collect();
         output::print_json(&json!({"complete": incomplete == 0, "check": depth, "sets": sets}))?;
@@ -85,80 +81,32 @@ pub fn run(args: &Args) -> Result<()> {
     match (incomplete, checked.as_slice()) {
         (0, _) => Ok(()),
         (_, [one]) => bail!("{} is not complete", one.title),
-        (_, all) => bail!("{incomplete} of {} data sets are not complete", all.len()),
+        (_, all) => bail!("{incomplete} of {} datasets are not complete", all.len()),
     }
 }
 
 fn check(asked: &Asked, depth: Check, threads: usize) -> Result<Checked> {
-    let mut checked = Checked {
-        title: asked.title(),
-        part: asked.part,
-        state: Completeness::default(),
-        broken: Vec::new(),
-    };
-    match asked.config.completeness() {
-        Ok(state) => checked.state = state,
-        Err(error) => {
-            checked.state.name = asked.config.name();
-            checked.state.advice = vec![format!("{:#}", anyhow::Error::from(error))];
-        }
-    }
-    if checked.state.caption_files.is_empty() {
-        checked.state.advice.extend(asked.remedy.clone());
-    }
-    if checked.state.found > 0 {
-        checked.broken = broken(asked, depth, threads)?;
-        if let Some(first) = checked.broken.first() {
-            let advice = format!(
-                "{} of {} recordings cannot be decoded: get them again, or remove them ({}: {})",
-                checked.broken.len(),
-                checked.state.found,
-                sanitize(&first.id),
-                sanitize(&first.reason.to_string())
-            );
-            checked.state.advice.push(advice);
-        }
-    }
-    Ok(checked)
-}
-
-/// The recordings that are there and of no use.
-fn broken(asked: &Asked, depth: Check, threads: usize) -> Result<Vec<Skipped>> {
     let bar = progress::items(match depth {
         Check::Decodes => "decoding recordings",
         _ => "opening recordings",
     });
-    let mut watch = |done, total| progress::show(&bar, done as u64, total as u64);
-    let loaded = asked.config.load(depth, threads, &mut watch);
-    bar.finish_and_clear();
-    match loaded {
-        Ok(data) => {
-            let is_broken = |left: &Skipped| matches!(left.reason, Reason::Broken(_));
-            Ok(data.left_out.into_iter().filter(is_broken).collect())
-        }
-        // None is left. Which they were, only the files that are there still tell.
-        Err(Error::NoClips { .. }) => all_found(asked),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn all_found(asked: &Asked) -> Result<Vec<Skipped>> {
-    let data = asked
+    let set = asked
         .config
-        .load(Check::Presence, 1, &hark_work::progress::no_progress)?;
-    let captions = data.captions_by_clip();
-    let clips = data.clips.into_iter().zip(captions);
-    let left_out = clips.map(|(clip, captions)| Skipped {
-        id: clip.id,
-        path: Some(clip.path),
-        reason: Reason::Broken("not one recording of the set can be decoded".to_owned()),
-        captions: captions.len(),
-    });
-    Ok(left_out.collect())
+        .check(depth, threads, &|done, total| progress::show(&bar, done, total));
+    bar.finish_and_clear();
+    let mut set = set?;
+    if set.state.caption_files.is_empty() {
+        set.state.advice.extend(asked.remedy.clone());
+    }
+    Ok(Checked {
+        title: asked.title(),
+        part: asked.part,
+        set,
+    })
 }
 
 fn write_missing(path: &Path, checked: &[Checked]) -> Result<()> {
-    let missing = checked.iter().flat_map(|set| &set.state.missing);
+    let missing = checked.iter().flat_map(|checked| &checked.set.state.missing);
     let lines = missing.filter_map(|left| left.path.as_ref());
     output::write_whole(path, |file| {
         use std::io::Write as _;
@@ -169,7 +117,7 @@ fn write_missing(path: &Path, checked: &[Checked]) -> Result<()> {
     })
 }
 
-fn told(set: &Checked) -> Value {
+fn told(Checked { part, set, .. }: &Checked) -> Value {
     let state = &set.state;
     let left_out = |left: &Skipped| json!({"id": left.id, "path": left.path, "captions": left.captions});
     let missing: Vec<Value> = state.missing.iter().map(left_out).collect();
@@ -180,7 +128,7 @@ fn told(set: &Checked) -> Value {
     });
     json!({
         "name": state.name,
-        "part": set.part,
+        "part": part,
         "complete": set.is_complete(),
         "caption_files": state.caption_files,
         "captions": state.captions,
@@ -196,14 +144,14 @@ fn told(set: &Checked) -> Value {
     })
 }
 
-fn report(set: &Checked, depth: Check) -> String {
+fn report(Checked { title, set, .. }: &Checked, depth: Check) -> String {
     let state = &set.state;
     let verdict = if set.is_complete() {
         "complete"
     } else {
         "not complete"
     };
-    let mut text = format!("{}: {verdict}\n", sanitize(&set.title));
+    let mut text = format!("{}: {verdict}\n", sanitize(title));
     if !state.caption_files.is_empty() {
         let mut line = |what: &str, number: usize, more: &str| {
             text.push_str(&format!(
@@ -226,7 +174,7 @@ fn report(set: &Checked, depth: Check) -> String {
         let looked = match depth {
             Check::Decodes => "",
             _ if state.found == 0 => "",
-            _ => " (opened only: --decode reads them to their end)",
+            _ => " (only opened; use --decode to read them to the end)",
         };
         let named = if set.broken.is_empty() {
             looked.to_owned()
@@ -235,7 +183,7 @@ fn report(set: &Checked, depth: Check) -> String {
         };
         line("  broken", set.broken.len(), &named);
         if state.excluded > 0 {
-            line("left out", state.excluded, " on purpose");
+            line("excluded", state.excluded, "");
         }
         if state.extra > 0 {
             let names = state.extra_examples.iter().map(|path| path.display().to_string());

@@ -1,16 +1,16 @@
-//! `hark data make-soundscapes`: a data set whose truth is known.
+//! `hark data make-soundscapes`: generate a dataset whose ground truth is known.
 //!
-//! In: settings, as options or from a recipe; options win. Out: a folder in Clotho's layout. A folder that was begun is
-//! completed, a whole one left as it is, and one of other settings refused.
+//! In: settings, as options or from a recipe; options win. Out: a folder in Clotho's layout. A partial folder is
+//! completed, a complete one left as it is, and one with other settings refused.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hark_learn::recipe::Recipe;
-use hark_soundscape::{Attribute, AudioFormat, Config, Generated, Recordings, Split};
+use hark_soundscape::{Attribute, AudioFormat, Config, Generated, Recordings, Split, size_on_disk};
 use serde_json::{Map, Value, json};
 
 use crate::commands::inputs::ThreadArgs;
@@ -23,18 +23,18 @@ const EXAMPLES: &str = "Examples:
   hark data make-soundscapes same --recipe recipes/soundscape-quick.toml --seed 3
   hark data make-soundscapes mixed --recordings esc50 --recordings-table esc50.csv
 
-A clip is a scene of one to three events, synthesised or cut from recordings, with captions that
-describe a part of it. As all that sounds is known, so is how true every caption is of every clip:
-truth_SPLIT.csv. The same settings give the same files. If you stop the command, the same one
-completes the folder.";
+A clip is a scene of one to three events, synthesised or cut from recordings. Its captions describe
+part of the scene. Because every event is known, so is how true each caption is of each clip; see
+truth_SPLIT.csv. The same settings give the same files. If you stop the command, run it again to
+complete the folder.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The folder to make; it may hold the same soundscapes, whole or half-made
+    /// Output folder; may hold the same soundscapes, complete or partial
     #[arg(value_name = "OUT")]
     folder: PathBuf,
-    /// Take the settings of a recipe's table `soundscapes`; options given here win
+    /// Start from the [soundscapes] settings of a recipe; options given here win
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
     #[command(flatten)]
@@ -51,86 +51,79 @@ pub struct Args {
 /// The settings, each absent unless it was typed. Their defaults are shown as the library has them.
 #[derive(Debug, ClapArgs)]
 struct SceneArgs {
-    #[arg(long, value_name = "N", help = shown("Clips for training", Config::default().train))]
+    #[arg(long, value_name = "N", help = shown("Number of training clips", Config::default().train))]
     train: Option<usize>,
-    #[arg(long, value_name = "N", help = shown("Clips for validation", Config::default().validation))]
+    #[arg(long, value_name = "N", help = shown("Number of validation clips", Config::default().validation))]
     validation: Option<usize>,
-    #[arg(long, value_name = "N", help = shown("Clips for test", Config::default().test))]
+    #[arg(long, value_name = "N", help = shown("Number of test clips", Config::default().test))]
     test: Option<usize>,
-    #[arg(long, value_name = "S", help = shown("Seconds of a clip, 1 to 60", Config::default().seconds))]
+    #[arg(long, value_name = "S", help = shown("Length of a clip in seconds, 1 to 60", Config::default().seconds))]
     seconds: Option<f64>,
-    #[arg(long, value_name = "HZ", help = shown("Samples per second, 16000 to 48000", Config::default().rate))]
+    #[arg(long, value_name = "HZ", help = shown("Sample rate, 16000 to 48000", Config::default().rate))]
     rate: Option<u32>,
-    #[arg(long, value_name = "N", help = shown("Kinds of events, such as rain or a siren", Config::default().kinds))]
+    #[arg(long, value_name = "N", help = shown("Number of event kinds, such as rain or a siren", Config::default().kinds))]
     kinds: Option<usize>,
-    #[arg(long, value_name = "N", help = shown("The fewest events of a scene", Config::default().min_events))]
+    #[arg(long, value_name = "N", help = shown("Minimum events per scene", Config::default().min_events))]
     min_events: Option<usize>,
-    #[arg(long, value_name = "N", help = shown("The most events of a scene, at most 3", Config::default().max_events))]
+    #[arg(long, value_name = "N", help = shown("Maximum events per scene, at most 3", Config::default().max_events))]
     max_events: Option<usize>,
     #[arg(
         long,
         value_name = "LIST",
         value_parser = attributes,
         help = shown(
-            "What captions say of events: some of loudness,pace,pitch,count, or none",
+            "Attributes that captions mention: some of loudness,pace,pitch,count, or none",
             listed(&Config::default().attributes)
         )
     )]
     attributes: Option<Attributes>,
-    #[arg(long, value_name = "N", help = shown("Captions of a clip, at most 20", Config::default().captions))]
+    #[arg(long, value_name = "N", help = shown("Captions per clip, at most 20", Config::default().captions))]
     captions: Option<usize>,
-    #[arg(long, value_name = "SHARE", help = shown("How often rare words are chosen: 0 seldom, 1 as often as common ones", Config::default().rarity))]
+    #[arg(long, value_name = "SHARE", help = shown("How often to use rare wordings: 0 seldom, 1 as often as common ones", Config::default().rarity))]
     rarity: Option<f64>,
-    #[arg(long, value_name = "SHARE", help = shown("How often a clip repeats the scene of an earlier one, 0 to 1", Config::default().repeat))]
+    #[arg(long, value_name = "SHARE", help = shown("Probability that a clip repeats an earlier scene, 0 to 1", Config::default().repeat))]
     repeat: Option<f64>,
-    /// Captions of validation and test use phrases that those of training never use
+    /// Write validation and test captions in phrases that training captions never use
     #[arg(long)]
     disjoint_wording: bool,
-    #[arg(long, value_name = "NAME", value_parser = format_parser(), help = shown("How clips are stored", "flac"))]
+    #[arg(long, value_name = "NAME", value_parser = format_parser(), help = shown("Audio format of the clips", "flac"))]
     format: Option<AudioFormat>,
-    /// Do not write the truth of training, which grows with the square of its clips
+    /// Skip the ground truth of the training split, which grows with the square of its clips
     #[arg(long)]
     no_train_truth: bool,
-    #[arg(long, value_name = "N", help = shown("Everything random follows from it", Config::default().seed))]
+    #[arg(long, value_name = "N", help = shown("Random seed", Config::default().seed))]
     seed: Option<u64>,
 }
 
 /// Labelled recordings to cut events from.
 #[derive(Debug, ClapArgs)]
 struct RecordingArgs {
-    /// Cut events from the recordings of this folder instead of synthesising them
+    /// Cut events from the recordings in this folder instead of synthesising them
     #[arg(long, value_name = "DIR", requires = "recordings_table")]
     recordings: Option<PathBuf>,
-    /// Their table, a CSV file with the columns filename and category; relative to the folder
+    /// CSV file with the columns filename and category, relative to the folder
     #[arg(long, value_name = "FILE", requires = "recordings")]
     recordings_table: Option<PathBuf>,
-    /// The table's folds for training, such as 1,2,3 [default: all that validation and test leave]
+    /// Folds of the table for training, such as 1,2,3 [default: all others]
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "recordings")]
     train_folds: Vec<u32>,
-    /// The folds for validation [default: the last but one]
+    /// Folds for validation [default: the last but one]
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "recordings")]
     validation_folds: Vec<u32>,
-    /// The folds for test [default: the last]
+    /// Folds for test [default: the last]
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "recordings")]
     test_folds: Vec<u32>,
 }
 
-/// A list that may be empty, which options of the parser's own may not.
+/// A newtype because the parser treats a plain `Vec` as an option given several times.
 #[derive(Debug, Clone)]
 struct Attributes(Vec<Attribute>);
-
-const ATTRIBUTES: [(&str, Attribute); 4] = [
-    ("loudness", Attribute::Loudness),
-    ("pace", Attribute::Pace),
-    ("pitch", Attribute::Pitch),
-    ("count", Attribute::Count),
-];
 
 pub fn run(args: &Args) -> Result<()> {
     let config = args.config()?;
     config.validate()?;
     let made = generate_soundscapes(&config, &args.folder, args.threads.count().get())?;
-    let bytes = size_of(&args.folder)?;
+    let bytes = size_on_disk(&args.folder)?;
     if args.json {
         return output::print_json(&told(&args.folder, &config, &made, bytes));
     }
@@ -144,7 +137,7 @@ impl Args {
             None => Config::default(),
             Some(path) => match Recipe::read(path, &[])?.soundscapes {
                 Some(config) => config,
-                None => bail!("{}: the recipe has no [soundscapes]", path.display()),
+                None => bail!("{}: the recipe has no [soundscapes] table", path.display()),
             },
         };
         self.scenes.change(&mut config);
@@ -192,7 +185,7 @@ fn set<T>(place: &mut T, typed: Option<T>) {
     }
 }
 
-/// The help of an option, with its default as the parser itself would show it.
+/// The help of an option, with its default as clap would show it.
 fn shown(help: &str, default: impl Display) -> String {
     format!("{help} [default: {default}]")
 }
@@ -210,42 +203,25 @@ fn attributes(text: &str) -> Result<Attributes, String> {
     }
     let mut list = Vec::new();
     for name in text.split(',').map(str::trim) {
-        let known = ATTRIBUTES.iter().find(|(known, _)| *known == name);
-        let Some((_, attribute)) = known else {
-            let names = ATTRIBUTES.map(|(name, _)| name).join(", ");
+        let Some(attribute) = Attribute::named(name) else {
+            let names = Attribute::ALL.map(Attribute::name).join(", ");
             return Err(format!(
                 "`{name}` is none of {names}; for no attributes, say none"
             ));
         };
-        if list.contains(attribute) {
-            return Err(format!("`{name}` stands there twice"));
+        if list.contains(&attribute) {
+            return Err(format!("`{name}` is given twice"));
         }
-        list.push(*attribute);
+        list.push(attribute);
     }
     Ok(Attributes(list))
 }
 
 fn listed(attributes: &[Attribute]) -> String {
-    let names = ATTRIBUTES
-        .iter()
-        .filter(|(_, attribute)| attributes.contains(attribute));
-    names.map(|(name, _)| *name).collect::<Vec<_>>().join(",")
-}
-
-/// Bytes of all files of the set.
-fn size_of(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    let folders = Split::ALL.map(|split| folder.join(split.name()));
-    for folder in folders.iter().map(PathBuf::as_path).chain([folder]) {
-        for entry in fs_err::read_dir(folder)? {
-            let entry = entry.with_context(|| format!("{}: cannot be listed", folder.display()))?;
-            let metadata = entry.metadata()?;
-            if metadata.is_file() {
-                bytes += metadata.len();
-            }
-        }
-    }
-    Ok(bytes)
+    let named = Attribute::ALL
+        .into_iter()
+        .filter(|attribute| attributes.contains(attribute));
+    named.map(Attribute::name).collect::<Vec<_>>().join(",")
 }
 
 fn told(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Value {
@@ -269,9 +245,9 @@ fn told(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Value {
 fn report(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> String {
     let total: usize = made.clips.iter().sum();
     let how = match (made.reused, made.rendered) {
-        (true, _) => "was there already".to_owned(),
-        (false, rendered) if rendered == total => "made".to_owned(),
-        (false, rendered) => format!("completed: {} clips made now", output::group_digits(rendered)),
+        (true, _) => "already complete".to_owned(),
+        (false, rendered) if rendered == total => "generated".to_owned(),
+        (false, rendered) => format!("completed, {} clips generated", output::group_digits(rendered)),
     };
     let mut text = format!(
         "{}: {how}; {} clips of {} s, {}\n",
@@ -283,7 +259,7 @@ fn report(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Strin
     let parts = Split::ALL.into_iter().zip(made.clips).zip(made.captions);
     for ((split, clips), captions) in parts {
         let truth = if config.has_truth(split) {
-            format!(", truth in {}", split.truth_file())
+            format!(", ground truth in {}", split.truth_file())
         } else {
             String::new()
         };
@@ -294,7 +270,7 @@ fn report(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Strin
             output::group_digits(captions)
         ));
     }
-    text.push_str("\nTrain on it, and look at it:\n  hark train RECIPE");
+    text.push_str("\nNext:\n  hark train RECIPE");
     let parts = ["data.train", "data.validation", "data.test"];
     for (part, split) in parts.into_iter().zip(Split::ALL) {
         let value = format!(
@@ -312,7 +288,7 @@ fn report(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Strin
     text
 }
 
-/// As shells take it: in single quotes.
+/// In single quotes, for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

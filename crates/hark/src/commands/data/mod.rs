@@ -1,4 +1,4 @@
-//! `hark data`: whether data sets are complete, what they hold, and soundscapes where there is none.
+//! `hark data`: check datasets, describe them, and generate soundscapes.
 
 mod check;
 mod make_soundscapes;
@@ -10,11 +10,11 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Whether data sets are complete, and what to do if not
+    /// Check that datasets are complete, and say what to do if not
     Check(check::Args),
-    /// What data sets hold: captions, words, hours, formats, likely false negatives
+    /// Summarize datasets: captions, words, hours, formats, likely false negatives
     Stats(stats::Args),
-    /// Make a data set whose truth is known, in Clotho's layout
+    /// Generate a dataset with known ground truth, in Clotho's layout
     MakeSoundscapes(make_soundscapes::Args),
 }
 

@@ -1,7 +1,7 @@
-//! Data sets as a user names them: a kind and a path with options, or a recipe.
+//! Datasets as named on the command line: a kind and a path with options, or a recipe.
 //!
-//! In: what was typed. Out: the sets to look at, each with its place in the recipe if it has one. Refused as wrong
-//! usage: an option that does not belong to the kind, with those that it belongs to.
+//! Out: the datasets, each with its key in the recipe if it has one. An option that does not belong to the kind is
+//! refused as bad usage, with the kinds that it belongs to.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::home::Home;
 const CLOTHO_SPLITS: [&str; 3] = ["development", "validation", "evaluation"];
 const AUDIOCAPS_SPLITS: [&str; 3] = ["train", "val", "test"];
 
-/// The layouts that are known.
+/// The known layouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// A folder with clotho_captions_SPLIT.csv, and the recordings in SPLIT
@@ -26,57 +26,57 @@ enum Kind {
     Audiocaps,
     /// A folder with json_files/SOURCE/*.json, and the recordings below audio/SOURCE
     Wavcaps,
-    /// A CSV, TSV or JSON Lines file with a column of paths and one or several of captions
+    /// A CSV, TSV or JSON Lines file with a column of paths and one or more of captions
     Table,
-    /// A folder of recordings, each beside a .txt file with one caption a line
+    /// A folder of recordings, each beside a .txt file with one caption per line
     Folder,
 }
 
-/// Which data sets.
+/// Which datasets.
 #[derive(Debug, Args)]
 pub struct SetArgs {
-    /// What kind of data set it is
+    /// Kind of dataset
     #[arg(value_enum, required_unless_present = "recipe")]
     kind: Option<Kind>,
-    /// Its folder; of a table, the file
+    /// Folder of the dataset; for a table, the file
     #[arg(required_unless_present = "recipe")]
     path: Option<PathBuf>,
-    /// All data sets of a recipe instead
+    /// Use all datasets of a recipe instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "path", "splits", "audio", "sources", "exclude", "exclude_clotho", "path_column", "caption_columns"])]
     recipe: Option<PathBuf>,
-    /// clotho, audiocaps: only this split; may be given several times [default: all three]
+    /// clotho, audiocaps: only this split (repeatable) [default: all three]
     #[arg(long = "split", value_name = "NAME")]
     splits: Vec<String>,
-    /// audiocaps, table: the folder of the recordings, if it is another one
+    /// audiocaps, table: folder of the recordings, if elsewhere
     #[arg(long, value_name = "DIR")]
     audio: Option<PathBuf>,
-    /// wavcaps: only this source; may be given several times [default: all whose captions are there]
+    /// wavcaps: only this source (repeatable) [default: all that have captions]
     #[arg(long = "source", value_name = "NAME", value_parser = source_parser(), ignore_case = true)]
     sources: Vec<WavcapsSource>,
-    /// wavcaps: leave out the FreeSound ids of this CSV list
+    /// wavcaps: exclude the FreeSound ids in this CSV list
     #[arg(long, value_name = "LIST.csv", conflicts_with = "exclude_clotho")]
     exclude: Option<PathBuf>,
-    /// wavcaps: leave out the recordings of Clotho, whose metadata lies in this folder
+    /// wavcaps: exclude the recordings of Clotho, whose metadata is in this folder
     #[arg(long, value_name = "DIR")]
     exclude_clotho: Option<PathBuf>,
-    /// table: the column of paths [default: path, file, file_name or the like]
+    /// table: column of paths [default: path, file, file_name or similar]
     #[arg(long, value_name = "NAME")]
     path_column: Option<String>,
-    /// table: a column of captions; may be given several times [default: caption, captions, text, all caption_N or the like]
+    /// table: column of captions (repeatable) [default: caption, captions, text, all caption_N or similar]
     #[arg(long = "caption-column", value_name = "NAME")]
     caption_columns: Vec<String>,
 }
 
-/// A data set that was asked for.
+/// A dataset to look at.
 #[derive(Debug)]
 pub struct Asked {
-    /// Its place in the recipe, such as `data.train`.
+    /// Its key in the recipe, such as `data.train`.
     pub part: Option<&'static str>,
-    /// Where it lies.
+    /// Its layout and folder.
     pub config: DatasetConfig,
     /// Whether the user named it: splits that were not named may be absent.
     pub by_name: bool,
-    /// How to get what is not there, where the program itself makes it.
+    /// How to get the dataset, if hark itself generates it.
     pub remedy: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl SetArgs {
                 Ok(self.configs(kind, path).into_iter().map(asked).collect())
             }
             // The parser has asked for a recipe, or a kind and a path.
-            _ => bail!("no data set is named"),
+            _ => bail!("no dataset is named"),
         }
     }
 
@@ -207,7 +207,7 @@ fn of_recipe(path: &std::path::Path) -> Result<Vec<Asked>> {
         None => recipe,
     };
     let remedy = format!(
-        "these soundscapes are made when hark train {} begins",
+        "these soundscapes are generated when hark train {} starts",
         path.display()
     );
     let parts = [
@@ -226,7 +226,7 @@ fn of_recipe(path: &std::path::Path) -> Result<Vec<Asked>> {
     }
     if asked.is_empty() {
         bail!(
-            "{}: the recipe names no data sets; give it [soundscapes], or data.train, data.validation and data.test",
+            "{}: the recipe names no datasets; add [soundscapes], or data.train, data.validation and data.test",
             path.display()
         );
     }

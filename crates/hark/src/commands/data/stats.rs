@@ -1,7 +1,7 @@
-//! `hark data stats`: data sets in numbers.
+//! `hark data stats`: summarize datasets.
 //!
-//! A row a measure, a column a set, so that sets stand side by side. Recordings are read by their headers; captions are
-//! compared by a sentence encoder to tell how often a training batch holds a likely false negative.
+//! One row per measure, one column per dataset. Only the headers of recordings are read; a sentence encoder compares
+//! captions to estimate how often a training batch holds a likely false negative.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -24,12 +24,12 @@ const EXAMPLES: &str = "Examples:
   hark data stats table pairs.csv --batch 128 --threshold 0.8 --json
   hark data stats --recipe recipes/soundscape-quick.toml
 
-In training with hard pairs every other clip of a batch counts as wrong for a caption. A caption of
-another clip that says nearly the same is then a likely false negative. The table tells which
-share of captions has one in a batch drawn at random, exactly, over all pairs of captions;
-hark relevance neighbours lists the pairs.";
+Training on hard pairs treats every other clip of a batch as wrong for a caption. If the caption of
+another clip says nearly the same, that clip is a likely false negative. The table shows the share
+of captions with one in a random batch, computed exactly over all pairs of captions. To list the
+pairs, run hark relevance neighbours.";
 
-/// So many unreadable recordings are named.
+/// How many unreadable recordings are named.
 const NAMED: usize = 5;
 
 #[derive(Debug, ClapArgs)]
@@ -37,16 +37,16 @@ const NAMED: usize = 5;
 pub struct Args {
     #[command(flatten)]
     sets: SetArgs,
-    /// Do not open the recordings: no lengths, rates and formats
+    /// Do not open recordings: no lengths, sample rates or formats
     #[arg(long)]
     no_audio: bool,
-    /// Do not compare captions: no likely false negatives
+    /// Do not compare captions: no false negatives
     #[arg(long, conflicts_with_all = ["batch", "threshold", "model", "no_cache"])]
     no_similarity: bool,
-    /// The batch whose likely false negatives are counted
+    /// Batch size for the expected number of false negatives
     #[arg(long, value_name = "SIZE", default_value = "32")]
     batch: NonZeroUsize,
-    /// The similarity from which captions of two clips make a likely false negative
+    /// Minimum similarity at which the captions of two clips count as a false negative
     #[arg(long, value_name = "H", default_value = "0.7", value_parser = similarity, allow_negative_numbers = true)]
     threshold: f32,
     #[command(flatten)]
@@ -101,7 +101,7 @@ fn load(asked: &[Asked]) -> Result<Vec<(&Asked, Dataset)>> {
     let mut sets = Vec::new();
     let mut absent = Vec::new();
     for set in asked {
-        // Presence is told by lists of folders, too quick for a bar.
+        // Listing folders is too quick for a bar.
         let loaded = set
             .config
             .load(Check::Presence, 1, &hark_work::progress::no_progress);
@@ -121,7 +121,7 @@ fn load(asked: &[Asked]) -> Result<Vec<(&Asked, Dataset)>> {
         if sets.is_empty() {
             return Err(error.into());
         }
-        eprintln!("hark: warning: a split is not counted: {error}");
+        eprintln!("hark: warning: skipping a split: {error}");
     }
     Ok(sets)
 }
@@ -180,7 +180,10 @@ fn warn(counted: &[Counted]) {
         }
         if audio.unreadable.len() > NAMED {
             let more = output::group_digits(audio.unreadable.len() - NAMED);
-            eprintln!("hark: warning: {}: {more} more cannot be read", set.title);
+            eprintln!(
+                "hark: warning: {}: {more} more recordings cannot be read",
+                set.title
+            );
         }
     }
 }
@@ -220,7 +223,7 @@ fn report(args: &Args, counted: &[Counted]) -> String {
     table.row("  mean", |set| format!("{:.1}", set.text.words.mean));
     table.row("different words", |set| output::group_digits(set.text.vocabulary));
     table.row("repeated captions", |set| output::group_digits(set.text.repeated));
-    table.row("texts of several clips", |set| {
+    table.row("captions of several clips", |set| {
         output::group_digits(set.text.shared_between_clips)
     });
     if !args.no_audio {
@@ -301,14 +304,14 @@ fn notes(args: &Args, counted: &[Counted]) -> String {
     }
     if !args.no_similarity {
         text.push_str(&format!(
-            "likely false negatives: the share of captions that meet one of another clip with h >= {} in a random batch of {}, by {}\n",
+            "likely false negatives: captions with a caption of another clip at h >= {} in a random batch of {}, by {}\n",
             args.threshold,
             args.batch,
             args.model.name()
         ));
         if counted.iter().any(|set| set.false_negatives.is_none()) {
             text.push_str(&format!(
-                "-: a batch of {} cannot be drawn from so few captions; set --batch\n",
+                "-: too few captions for a batch of {}; lower --batch\n",
                 args.batch
             ));
         }
@@ -332,7 +335,7 @@ fn range(spread: &Spread, digits: usize) -> String {
     }
 }
 
-/// Text in columns: labels on the left, a column a set.
+/// Text in columns: labels on the left, one column per dataset.
 struct Table<'a> {
     sets: &'a [Counted],
     text: String,

@@ -1,4 +1,4 @@
-//! `hark relevance agree`: correlation of similarity and of relevance with human ratings.
+//! `hark relevance agree`: correlate similarity and relevance with human ratings.
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
@@ -14,15 +14,15 @@ use crate::output;
 const EXAMPLES: &str = "Example:
   hark relevance agree --captions captions.csv --ratings ratings.csv --model all-mpnet-base-v2
 
-Spearman's coefficients of h and of g differ only where the function makes ties: they look at
-order alone.";
+Spearman's coefficient depends on order alone: those of h and g differ only where the function
+creates ties.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     rated: RatedArgs,
-    /// The relevance function
+    /// Relevance function
     #[arg(long, short, value_name = "FUNCTION", default_value = "logistic")]
     function: RelevanceFunction,
     /// Print JSON

@@ -18,7 +18,7 @@ const EXAMPLES: &str = "Examples:
 
 Rows and columns are the captions in the order of the input. Entry (i, j) is the relevance of
 caption j's clip to caption i. FILE.npy: numpy.load. FILE.safetensors: tensors `relevance` and
-`clip` (the clip's number for each caption). FILE.npz: scipy.sparse.load_npz; each row holds the
+`clip` (the number of each caption's clip). FILE.npz: scipy.sparse.load_npz; each row holds the
 caption itself and its --top-k nearest others.";
 
 #[derive(Debug, ClapArgs)]
@@ -26,18 +26,18 @@ caption itself and its --top-k nearest others.";
 pub struct Args {
     #[command(flatten)]
     captions: CaptionArgs,
-    /// The relevance function: logistic, minmax, binary, threshold, steep, with parameters as in threshold:at=0.6
+    /// Relevance function: logistic, minmax, binary, threshold or steep, with parameters as in threshold:at=0.6
     #[arg(long, short, value_name = "FUNCTION", default_value = "logistic")]
     function: RelevanceFunction,
-    /// Write the similarity h itself instead of the relevance
+    /// Write the similarity h instead of the relevance
     #[arg(long, conflicts_with = "function")]
     similarity: bool,
-    /// Nearest captions kept in each row of a sparse file [default: 100]
+    /// Number of nearest captions to keep in each row of a sparse file [default: 100]
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
     #[command(flatten)]
     model: ModelArgs,
-    /// Where the relevances go: .npy or .safetensors (dense), .npz (sparse)
+    /// Output file: .npy or .safetensors (dense), .npz (sparse)
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Print JSON
@@ -48,7 +48,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let file = TableFile::new(&args.output)?;
     if !file.is_sparse() && args.top_k.is_some() {
-        bail!("--top-k is for .npz; {} holds every pair", args.output.display());
+        bail!(
+            "--top-k is for .npz files; {} holds every pair",
+            args.output.display()
+        );
     }
     if !args.function.needs_range() {
         // Fails for a function that only a training batch can have.

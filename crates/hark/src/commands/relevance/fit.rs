@@ -1,4 +1,4 @@
-//! `hark relevance fit`: the logistic function from human ratings.
+//! `hark relevance fit`: fit the logistic function to human ratings.
 
 use std::path::PathBuf;
 
@@ -18,18 +18,18 @@ const EXAMPLES: &str = "Examples:
   hark relevance fit --captions dev.csv --ratings dev_ratings.csv --captions val.csv \\
       --ratings val_ratings.csv --plot fit.svg --json
 
-Ratings are divided by 100, kept off 0 and 1 by --bound, and modelled as beta distributed with a
-mean of 1 / (1 + exp(-(intercept + slope h))) and one precision, by maximum likelihood.";
+Ratings are divided by 100, moved off 0 and 1 by --bound, and modelled as beta-distributed with
+mean 1 / (1 + exp(-(intercept + slope h))) and one precision. The fit is by maximum likelihood.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     rated: RatedArgs,
-    /// What keeps ratings off 0 and 1: a number b clips to [b, 1 - b], `squeeze` is (y (n - 1) + 0.5) / n
+    /// How to move ratings off 0 and 1: a number b clips to [b, 1 - b], `squeeze` is (y (n - 1) + 0.5) / n
     #[arg(long, value_name = "BOUND", default_value = "0.001")]
     bound: Bound,
-    /// Draw the ratings, the fitted curve and the paper's
+    /// Plot the ratings, the fitted curve and the paper's curve
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
     /// Print JSON

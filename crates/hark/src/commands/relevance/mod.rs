@@ -1,4 +1,4 @@
-//! `hark relevance`: from captions to graded relevance, and from ratings to the function between them.
+//! `hark relevance`: captions to graded relevance, and human ratings to the function between them.
 
 mod agree;
 mod compute;
@@ -13,15 +13,15 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// How alike the first caption is to the others
+    /// Compare the first caption with the others: similarity and relevance
     Similarity(similarity::Args),
-    /// Relevance between all captions of a data set, as a file
+    /// Write relevance between all captions of a dataset to a file
     Compute(compute::Args),
     /// Fit the logistic function to human ratings by beta regression
     Fit(fit::Args),
-    /// How well similarity and relevance agree with human ratings
+    /// Correlate similarity and relevance with human ratings
     Agree(agree::Args),
-    /// Which captions of different clips say the same thing
+    /// Find captions of different clips that say the same thing
     Neighbours(neighbours::Args),
     /// A small, fast encoder from a sentence encoder
     Distil(distil::Args),

@@ -1,4 +1,4 @@
-//! `hark relevance neighbours`: captions of different clips that say the same thing.
+//! `hark relevance neighbours`: find captions of different clips that say the same thing.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -17,31 +17,31 @@ const EXAMPLES: &str = "Examples:
   hark relevance neighbours --captions clotho_captions_development.csv
   hark relevance neighbours --captions train.csv -k 100 --output neighbours.npz --other-clips
 
-In training with hard pairs every other clip of a batch counts as wrong for a caption. A caption of
-another clip that says the same thing is then a likely false negative. The table counts them
-exactly, over all pairs of captions of different clips, for a batch drawn at random.";
+Training on hard pairs treats every other clip of a batch as wrong for a caption. If the caption of
+another clip says the same thing, that clip is a likely false negative. The table shows how many to
+expect in a random batch, computed exactly over all pairs of captions of different clips.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(flatten)]
     captions: CaptionArgs,
-    /// The similarity from which two captions say the same thing
+    /// Minimum similarity at which two captions say the same thing
     #[arg(long, value_name = "H", default_value = "0.8", value_parser = similarity, allow_negative_numbers = true)]
     threshold: f32,
-    /// Pairs to list, the most alike first
+    /// Number of pairs to list, most similar first
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// The batch whose likely false negatives are counted
+    /// Batch size for the expected number of false negatives
     #[arg(long, value_name = "SIZE", default_value = "32")]
     batch: NonZeroUsize,
-    /// Neighbours of each caption, for --output [default: 100]
+    /// Number of neighbours per caption, for --output [default: 100]
     #[arg(short, value_name = "K", requires = "output")]
     k: Option<NonZeroUsize>,
-    /// Write the K nearest captions of every caption: `ids`, `similarities` and `starts` in a NumPy archive
+    /// Write the K nearest captions of every caption to a NumPy archive: `ids`, `similarities` and `starts`
     #[arg(long, short, value_name = "FILE.npz")]
     output: Option<PathBuf>,
-    /// With --output: leave out other captions of the same clip
+    /// With --output: skip captions of the same clip
     #[arg(long, requires = "output")]
     other_clips: bool,
     #[command(flatten)]
@@ -57,14 +57,14 @@ pub fn run(args: &Args) -> Result<()> {
         .as_ref()
         .is_some_and(|path| path.extension().is_none_or(|extension| extension != "npz"))
     {
-        bail!("--output: neighbours are written as .npz");
+        bail!("--output: the file must end in .npz");
     }
     let batch = args.batch.get();
     let set = args.captions.read()?;
     let count = set.captions.len();
     if count < batch {
         bail!(
-            "a batch of {} cannot be drawn from {count} captions; set --batch",
+            "cannot draw a batch of {} from {count} captions; lower --batch",
             args.batch
         );
     }
@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> Result<()> {
     report.push_str(if pairs.pairs.is_empty() {
         "\n"
     } else {
-        ", the most alike first:\n\n"
+        ", most similar first:\n\n"
     });
     for pair in &pairs.pairs {
         report.push_str(&format!(

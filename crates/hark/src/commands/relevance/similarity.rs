@@ -1,4 +1,4 @@
-//! `hark relevance similarity`: the first caption against the rest.
+//! `hark relevance similarity`: compare the first caption with the others.
 
 use std::path::PathBuf;
 
@@ -18,15 +18,15 @@ const EXAMPLES: &str = "Examples:
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Captions; the first one is compared with all others
+    /// Captions; the first is compared with all others
     #[arg(value_name = "CAPTION")]
     texts: Vec<String>,
-    /// A file with more captions, `-` for stdin; may be given several times
+    /// File with more captions, `-` for stdin (repeatable)
     #[arg(long = "captions", value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     columns: ColumnArgs,
-    /// The relevance function
+    /// Relevance function
     #[arg(long, short, value_name = "FUNCTION", default_value = "logistic")]
     function: RelevanceFunction,
     #[command(flatten)]
@@ -40,21 +40,21 @@ pub fn run(args: &Args) -> Result<()> {
     let captions = gather(&args.texts, &args.files, &args.columns)?;
     let captions: Vec<&str> = captions.iter().map(String::as_str).collect();
     if captions.len() < 2 {
-        bail!("{} caption given; a comparison takes two or more", captions.len());
+        bail!("{} caption given; a comparison needs two or more", captions.len());
     }
     if let Some(nth) = captions.iter().position(|caption| caption.trim().is_empty()) {
         bail!("caption {} is empty", nth + 1);
     }
     if args.function.needs_range() {
         bail!(
-            "{}: give its range, as in minmax:lo=-0.1,hi=1; a few captions have none",
+            "{}: a few captions have no range; give one, as in minmax:lo=-0.1,hi=1",
             args.function
         );
     }
     let vectors = args.model.embed(&captions)?;
     let vectors = vectors.view()?;
     let mut similarities = similarity::row(vectors.row(0), vectors)?;
-    // A caption is alike to itself, whatever the last bit of the product says.
+    // A caption equals itself, whatever the last bit of the product says.
     similarities[0] = 1.0;
     let relevances = similarities
         .iter()
