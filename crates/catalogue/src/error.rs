@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::EmbedError;
+
 /// What can go wrong with a library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -54,9 +56,51 @@ pub enum Error {
         /// Time between two of them.
         hop_seconds: f64,
     },
-    /// A question whose vector points nowhere.
-    #[error("the question's vector is zero or not finite, so that nothing is near to it")]
+    /// A query vector that is zero or not finite has no direction to search in.
+    #[error("the query vector is zero or not finite")]
     NoDirection,
+    /// The embeddings of what is wanted and of what is excluded are the same.
+    #[error("the query and its exclusions cancel out; change one of them")]
+    CancelsOut,
+    /// A question asks for what is like a file that the library does not have.
+    #[error("the library has no file {id}")]
+    NoFile {
+        /// The id asked for.
+        id: i64,
+    },
+    /// A question asks for what is like a recording that has not been indexed.
+    #[error("{path} is not in the library; index its folder first, or search with the recording itself")]
+    NotIndexed {
+        /// The path asked for.
+        path: String,
+    },
+    /// A question asks for what is like a recording whose vectors are missing.
+    #[error("{path} has no vector in the library; run hark index --check")]
+    NoVector {
+        /// The recording.
+        path: String,
+    },
+    /// A question asks for what is like a moment after the end of the recording.
+    #[error("{path} has no moment at {at} s: it is {seconds:.1} s long")]
+    NoMoment {
+        /// The recording.
+        path: String,
+        /// The moment asked for, in seconds.
+        at: f64,
+        /// Length of the recording.
+        seconds: f64,
+    },
+    /// The recording to search by cannot be embedded.
+    #[error("cannot search by {path}", path = path.display())]
+    Recording {
+        /// The recording.
+        path: PathBuf,
+        /// Why not.
+        source: EmbedError,
+    },
+    /// The text of a question cannot be embedded.
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
     /// A window's vector is not of length 1.
     #[error("{path}: the vector of the window at {start} s has the length {norm}, not 1")]
     NotUnit {

@@ -1,46 +1,68 @@
-//! A question to a library, and its answer: meaning (vectors) and words, fused by the ranks that they give.
+//! Answers a [`Query`]: vectors and words each rank the files, and reciprocal rank fusion merges the two rankings.
 //!
-//! Each of the two orders the files by itself. Their scores do not compare, so what is added is the reciprocal of a constant plus
-//! the rank (Cormack, Clarke and Büttcher 2009, with their constant of 60). A file that has only some of the words counts that
-//! share of it: one word of four that happens to be in a name does not outweigh what the recording sounds like. What has equal
-//! scores has equal ranks, and is shown in the order of paths.
+//! Cosines and word scores are not comparable, so ranks are fused instead (Cormack, Clarke and Büttcher 2009, with their constant
+//! of 60). A file with only some of the words gets that share of its reciprocal rank: one word of four in a file name does not
+//! outweigh what the recording sounds like. Equal scores share a rank and are ordered by path.
 
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
-use crate::words::Asked;
-use crate::{Error, File, Filter, Store, TextHit, WindowHit, prepare};
+use crate::words::QueryWords;
+use crate::{Error, File, Filter, Store, TextHit, TextQuery, WindowHit, prepare};
 
-/// How much what is not wanted counts against what is wanted, in [`combine_queries`].
+/// Weight of an excluded embedding against a wanted one in [`combine_queries`].
 pub const NEGATIVE_WEIGHT: f32 = 0.5;
-/// What is added to a rank before its reciprocal is taken.
+/// Added to a rank before its reciprocal is taken.
 const RRF_K: f64 = 60.0;
-/// How many files each side gives to be fused, at least. It does not grow with each page, which would mix the pages up.
+/// Least number of files from each ranking to fuse. It grows in powers of two, not with every page: pages of one answer must
+/// come from the same fusion.
 const DEPTH: usize = 256;
-/// How many windows with the score of the last hit are looked through for the first ones by path.
+/// Most windows tied with the last hit that are fetched to order them by path.
 const TIES: usize = 4096;
 
-/// A question. It asks by meaning if there is a vector, by words if there are words, and fuses both if there are both. With
-/// neither, it asks for all files that pass the filter, by path.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// Hits of an answer if the caller sets no limit.
+pub(crate) const DEFAULT_LIMIT: usize = 10;
+
+/// A search whose embeddings are known; [`ask`](crate::ask) makes one from a [`Question`](crate::Question). It searches by the
+/// vector, by the words, or by both, fused. With neither, it lists all files that pass the filter, by path.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Query {
-    /// What is meant, as a vector of any length but zero. Words to avoid have been subtracted from it already.
+    /// The direction to search in; any norm but zero. Excluded embeddings have been subtracted already.
     pub vector: Option<Vec<f32>>,
-    /// Words that names, folders, tags, captions and metadata are searched for.
+    /// Words to look for in names, folders, tags, captions and metadata.
     pub words: Option<String>,
-    /// Words that must not be in these.
-    pub without: Vec<String>,
-    /// Which files are looked at.
+    /// See [`TextQuery::prefix`].
+    pub prefix: bool,
+    /// Files with any word of these texts are left out.
+    pub exclude_words: Vec<String>,
+    /// This file is left out: the one that the others shall resemble.
+    pub exclude_file: Option<i64>,
+    /// Restricts which files are searched.
     pub filter: Filter,
-    /// Most hits of one file; 1 is what people want, and windows of one recording do not fill the list.
+    /// Most hits from one file. With 1, the windows of one long recording do not fill the list.
     pub per_file: usize,
-    /// A file that is not shown: the one that others are to be like.
-    pub except: Option<i64>,
-    /// Hits to leave out at the beginning.
-    pub skip: usize,
-    /// Hits to give.
+    /// Hits to skip at the beginning.
+    pub offset: usize,
+    /// Most hits to return after these.
     pub limit: usize,
+}
+
+impl Default for Query {
+    /// Lists the first 10 files.
+    fn default() -> Self {
+        Self {
+            vector: None,
+            words: None,
+            prefix: false,
+            exclude_words: Vec::new(),
+            exclude_file: None,
+            filter: Filter::default(),
+            per_file: 1,
+            offset: 0,
+            limit: DEFAULT_LIMIT,
+        }
+    }
 }
 
 /// A file, or a moment of one, that answers.
@@ -80,11 +102,11 @@ pub fn search(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
     if query.limit == 0 {
         return Ok(Vec::new());
     }
-    let need = query.skip.saturating_add(query.limit);
+    let need = query.offset.saturating_add(query.limit);
     let words = query
         .words
         .as_deref()
-        .filter(|text| !Asked::new(text).words.is_empty());
+        .filter(|text| !QueryWords::new(text, false).words.is_empty());
     let candidates = match (&query.vector, words) {
         (None, None) => return browsed(store, query),
         (Some(vector), None) => {
@@ -108,9 +130,9 @@ pub fn search(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
     page(store, query, candidates)
 }
 
-/// The direction of what is wanted and not of what is avoided: the sum of the wanted vectors less `weight` times the sum of the
-/// avoided ones, each taken with length 1, and the result, too. None if nothing remains, or if nothing but something to avoid
-/// was given: nearly all sounds are far from any one sound, so that the opposite of a sound means nothing.
+/// The sum of the wanted vectors minus `weight` times the sum of the excluded ones, all normalized first, and the result
+/// normalized too. None if nothing remains of it, or if nothing is wanted: nearly all sounds are far from any one sound, so the
+/// opposite of a sound means nothing.
 ///
 /// ```
 /// let (dog, cat) = (vec![1.0, 0.0], vec![0.0, 1.0]);
@@ -118,11 +140,11 @@ pub fn search(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
 /// assert!(dogs[0] > 0.0 && dogs[1] < 0.0);
 /// assert_eq!(hark_catalogue::combine_queries(&[dog.clone()], &[dog], 1.0), None);
 /// ```
-pub fn combine_queries(wanted: &[Vec<f32>], avoided: &[Vec<f32>], weight: f32) -> Option<Vec<f32>> {
+pub fn combine_queries(wanted: &[Vec<f32>], excluded: &[Vec<f32>], weight: f32) -> Option<Vec<f32>> {
     let dim = wanted.first()?.len();
     let mut sum = vec![0.0_f64; dim];
     let signed = wanted.iter().map(|vector| (vector, 1.0));
-    for (vector, sign) in signed.chain(avoided.iter().map(|vector| (vector, -f64::from(weight)))) {
+    for (vector, sign) in signed.chain(excluded.iter().map(|vector| (vector, -f64::from(weight)))) {
         if vector.len() != dim {
             return None;
         }
@@ -195,18 +217,22 @@ fn moments(store: &dyn Store, query: &Query, vector: &[f32], need: usize) -> Res
 
 /// The files with the words, without the one that is not to be shown.
 fn named(store: &dyn Store, query: &Query, text: &str, need: usize) -> Result<Vec<TextHit>, Error> {
-    let mut found = store.search_text(text, &query.without, need.saturating_add(1), &query.filter)?;
-    found.retain(|found| Some(found.file) != query.except);
+    let words = TextQuery {
+        text,
+        prefix: query.prefix,
+        exclude: &query.exclude_words,
+    };
+    let mut found = store.search_text(&words, need.saturating_add(1), &query.filter)?;
+    found.retain(|found| Some(found.file) != query.exclude_file);
     found.truncate(need);
     Ok(found)
 }
 
 /// Files that are not shown.
 fn barred(store: &dyn Store, query: &Query) -> Result<HashSet<i64>, Error> {
-    let mut barred: HashSet<i64> = query.except.into_iter().collect();
-    for text in &query.without {
-        // The space says that the last word is finished.
-        let found = store.search_text(&format!("{text} "), &[], usize::MAX, &query.filter)?;
+    let mut barred: HashSet<i64> = query.exclude_file.into_iter().collect();
+    for text in &query.exclude_words {
+        let found = store.search_text(&TextQuery::new(text), usize::MAX, &query.filter)?;
         barred.extend(found.iter().map(|found| found.file));
     }
     Ok(barred)
@@ -216,8 +242,8 @@ fn barred(store: &dyn Store, query: &Query) -> Result<HashSet<i64>, Error> {
 fn browsed(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
     let barred = barred(store, query)?;
     // Of files that are not shown nobody knows the places: with any, those of the pages before are asked for, too.
-    let mut from = if barred.is_empty() { query.skip } else { 0 };
-    let leave = query.skip - from;
+    let mut from = if barred.is_empty() { query.offset } else { 0 };
+    let leave = query.offset - from;
     let wanted = query.limit.saturating_add(leave);
     let mut found: Vec<i64> = Vec::new();
     while found.len() < wanted {
@@ -238,7 +264,7 @@ fn browsed(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
         moment: None,
     };
     let candidates: Vec<Candidate> = found.iter().skip(leave).map(blank).collect();
-    Ok(numbered(shown(store, &candidates)?, query.skip))
+    Ok(numbered(shown(store, &candidates)?, query.offset))
 }
 
 /// Sums of reciprocal ranks.
@@ -283,7 +309,7 @@ fn ranks(scores: impl Iterator<Item = f64>) -> Vec<f64> {
 /// The hits that were asked for, of all that were found.
 fn page(store: &dyn Store, query: &Query, mut all: Vec<Candidate>) -> Result<Vec<Hit>, Error> {
     all.sort_by(|a, b| b.score.total_cmp(&a.score));
-    let last = query.skip.saturating_add(query.limit - 1);
+    let last = query.offset.saturating_add(query.limit - 1);
     if let Some(last) = all.get(last).map(|last| last.score) {
         all.retain(|candidate| candidate.score >= last);
     }
@@ -295,9 +321,9 @@ fn page(store: &dyn Store, query: &Query, mut all: Vec<Candidate>) -> Result<Vec
             .then_with(|| a.file.path.cmp(&b.file.path))
             .then(start(a).total_cmp(&start(b)))
     });
-    hits.drain(..query.skip.min(hits.len()));
+    hits.drain(..query.offset.min(hits.len()));
     hits.truncate(query.limit);
-    Ok(numbered(hits, query.skip))
+    Ok(numbered(hits, query.offset))
 }
 
 /// Candidates with their files; one whose file has gone since is left out.

@@ -80,6 +80,28 @@ pub struct WindowHit {
     pub score: f32,
 }
 
+/// Words to search for, see [`Store::search_text`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TextQuery<'a> {
+    /// Any of its words may match.
+    pub text: &'a str,
+    /// Whether longer words that begin with the last word match too, unless something follows it, such as a space. Meant for
+    /// searches while a person types.
+    pub prefix: bool,
+    /// Files with any word of these texts are left out.
+    pub exclude: &'a [String],
+}
+
+impl<'a> TextQuery<'a> {
+    /// Whole words, without exclusions.
+    pub fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            ..Self::default()
+        }
+    }
+}
+
 /// A file with words of a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TextHit {
@@ -162,19 +184,12 @@ pub trait Store: Send + Sync {
     /// zero; what counts is its direction. One of another dimension, without a direction or not finite is refused.
     fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error>;
 
-    /// At most `k` files with words of `text` in their name, folders, tags, captions or metadata, best first, among those that
-    /// pass; none with a word of `without`. Any text is allowed: nothing in it has a meaning to the query language.
+    /// At most `k` files that pass the filter and have words of the query in their name, folders, tags, captions or metadata,
+    /// best first. Any text is allowed: nothing in it is syntax of the database's query language.
     ///
-    /// The more of the words a file has the better; among those with equally many the score decides, then the path. Words such as `the` count
-    /// only if there are no others. The last word of `text` is also taken for the beginning of one, unless something follows it,
-    /// such as a space: results come while one types.
-    fn search_text(
-        &self,
-        text: &str,
-        without: &[String],
-        k: usize,
-        filter: &Filter,
-    ) -> Result<Vec<TextHit>, Error>;
+    /// Files with more of the words come first, then those with the higher score, then by path. Stop words such as `the` count
+    /// only if there are no others.
+    fn search_text(&self, query: &TextQuery<'_>, k: usize, filter: &Filter) -> Result<Vec<TextHit>, Error>;
 
     /// The numbers of the files that pass, by path: at most `limit` after the first `skip`.
     fn browse(&self, filter: &Filter, skip: usize, limit: usize) -> Result<Vec<i64>, Error>;

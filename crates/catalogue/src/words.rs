@@ -72,18 +72,19 @@ impl Columns {
     }
 }
 
-/// A question's words.
+/// The words to search for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Asked {
-    /// Each once, in their order.
+pub(crate) struct QueryWords {
+    /// Without repetitions, in the order of the text.
     pub words: Vec<String>,
-    /// Whether the last one may be the beginning of a longer one.
-    pub unfinished: bool,
+    /// Whether longer words that begin with the last one match too.
+    pub prefix: bool,
 }
 
-impl Asked {
-    /// The words of a question. If nothing but stop words is asked for, these count.
-    pub(crate) fn new(text: &str) -> Self {
+impl QueryWords {
+    /// The words of a text. Stop words count only if there are no others. With `prefix`, the last word also matches as the
+    /// beginning of a longer one, unless something follows it in the text, such as a space.
+    pub(crate) fn new(text: &str, prefix: bool) -> Self {
         let cut = cut(text);
         let all: Vec<String> = cut.iter().map(|word| word.text.clone()).collect();
         let telling = |word: &String| !STOP.contains(&word.as_str());
@@ -98,19 +99,19 @@ impl Asked {
             .collect();
         words.truncate(MAX);
         // A last word that came before, or was left out, is not the last of those that count.
-        let unfinished = ends_in_word && words.last() == last.as_ref() && !words.is_empty();
-        Self { words, unfinished }
+        let prefix = prefix && ends_in_word && words.last() == last.as_ref() && !words.is_empty();
+        Self { words, prefix }
     }
 
-    /// The words of several texts, each of them finished.
+    /// The words of several texts, none of them a prefix.
     pub(crate) fn all(texts: &[String]) -> Self {
-        let mut words: Vec<String> = texts.iter().flat_map(|text| Self::new(text).words).collect();
+        let mut words: Vec<String> = texts
+            .iter()
+            .flat_map(|text| Self::new(text, false).words)
+            .collect();
         let mut seen = HashSet::new();
         words.retain(|word| seen.insert(word.clone()));
-        Self {
-            words,
-            unfinished: false,
-        }
+        Self { words, prefix: false }
     }
 }
 
@@ -245,7 +246,7 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
-        Asked::new(text).words
+        QueryWords::new(text, false).words
     }
 
     #[test]
@@ -284,15 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_is_unfinished_until_something_follows() {
-        assert!(Asked::new("dog ba").unfinished);
-        assert!(!Asked::new("dog ba ").unfinished);
-        assert!(
-            !Asked::new("dog barks on").unfinished,
-            "what is left out is no beginning"
-        );
-        assert!(!Asked::new("dog bark dog").unfinished);
-        assert!(!Asked::new("").unfinished);
+    fn the_last_word_is_a_prefix_if_asked_for_and_nothing_follows() {
+        let prefix = |text| QueryWords::new(text, true).prefix;
+        assert!(prefix("dog ba"));
+        assert!(!prefix("dog ba "));
+        assert!(!prefix("dog barks on"), "a stop word is not searched for");
+        assert!(!prefix("dog bark dog"));
+        assert!(!prefix(""));
+        assert!(!QueryWords::new("dog ba", false).prefix);
     }
 
     #[test]

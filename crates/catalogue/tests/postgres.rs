@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, mpsc};
 
-use hark_catalogue::{Change, Entry, Error, Filter, PostgresStore, Settings, Store};
+use hark_catalogue::{Change, Entry, Error, Filter, PostgresStore, Settings, Store, TextQuery};
 use postgres::{Client, NoTls};
 use semantics::{Place, axis, entry, failure, long_entry, notes, put, settings, sound_and_whole, vector};
 
@@ -194,7 +194,7 @@ fn whoever_may_only_read_can_search() {
     assert!((near[0].score - 1.0).abs() < semantics::TOLERANCE);
     assert_eq!(
         reader
-            .search_text("rain", &[], 1, &Filter::default())
+            .search_text(&TextQuery::new("rain"), 1, &Filter::default())
             .unwrap()
             .len(),
         1

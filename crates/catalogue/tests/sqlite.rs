@@ -235,7 +235,11 @@ mod opening {
                         store.nearest(&vector(1), 5, &hark_catalogue::Filter::default()),
                     );
                     let _ = (
-                        store.search_text("1", &[], 5, &hark_catalogue::Filter::default()),
+                        store.search_text(
+                            &hark_catalogue::TextQuery::new("1"),
+                            5,
+                            &hark_catalogue::Filter::default(),
+                        ),
                         store.overview(),
                     );
                     match store.check() {

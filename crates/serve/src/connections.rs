@@ -11,7 +11,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
-use hark_catalogue::Store;
+use hark_catalogue::{Embedder, Store};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -25,7 +25,7 @@ use crate::clock::{Clock, Phase, Timed, Wire};
 use crate::guard;
 use crate::routes::{Label, router};
 use crate::server::{LOOKS, Server};
-use crate::{Embedder, Error, Options};
+use crate::{Error, Options};
 
 /// Longest request line and headers together.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -69,7 +69,7 @@ type Router = TowerToHyperService<axum::Router>;
 /// If the options would leave the library open to all, or the address cannot be listened on.
 pub fn serve(
     store: Arc<dyn Store>,
-    ears: Arc<dyn Embedder>,
+    embedder: Arc<dyn Embedder>,
     options: Options,
     ready: &mut dyn FnMut(SocketAddr),
     stop: &(dyn Fn() -> bool + Sync),
@@ -87,7 +87,7 @@ pub fn serve(
         .build()
         .map_err(|source| Error::Threads { source })?;
     let grace = options.grace_time;
-    let server = Arc::new(Server::new(store, ears, options));
+    let server = Arc::new(Server::new(store, embedder, options));
     let result = runtime.block_on(run(server, ready, stop));
     // A search that does not end is not waited for.
     runtime.shutdown_timeout(grace);

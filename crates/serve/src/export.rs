@@ -9,10 +9,10 @@ use hark_catalogue::export::{csv, m3u};
 
 use crate::audio::attachment;
 use crate::refusal::ApiError;
+use crate::request::SearchRequest;
 use crate::routes::{Call, content};
 use crate::search::{Found, find};
 use crate::server::Server;
-use crate::wish::SearchRequest;
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -24,9 +24,9 @@ enum Format {
 pub(crate) async fn export(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
     let formats = [("csv", Format::Csv), ("json", Format::Json), ("m3u", Format::M3u)];
     let format = call.parameters.choice("format", &formats)?.unwrap_or(Format::Csv);
-    let wish = SearchRequest::read(&call.parameters, false)?;
+    let request = SearchRequest::read(&call.parameters)?;
     server
-        .searching(move |server| write(&find(server, wish, None)?, format))
+        .searching(move |server| write(&find(server, request, None)?, format))
         .await
 }
 

@@ -1,7 +1,6 @@
 //! A library of recordings over HTTP: an API, and a page to search and listen.
 //!
-//! In come a [`Store`](hark_catalogue::Store), something that turns words and recordings into vectors ([`Embedder`]) and
-//! [`Options`]. [`serve`] answers requests until it is told to stop. What can be asked is in `openapi.json`, which the server
+//! In come a [`Store`](hark_catalogue::Store), an [`Embedder`](hark_catalogue::Embedder) and [`Options`]. [`serve`] answers requests until it is told to stop. What can be asked is in `openapi.json`, which the server
 //! hands out itself; `routes.rs` is the table of it all.
 //!
 //! Everything that a client can make grow has a bound: connections, headers, parameters, uploads, searches at work and
@@ -15,7 +14,6 @@
 mod audio;
 mod clock;
 mod connections;
-mod ears;
 mod error;
 mod export;
 mod flow;
@@ -28,16 +26,15 @@ mod page;
 mod parameters;
 mod range;
 mod refusal;
+mod request;
 mod routes;
 mod search;
 mod server;
+mod text_cache;
 mod upload;
-mod vectors;
 mod view;
 mod wav;
-mod wish;
 
 pub use connections::serve;
-pub use ears::{EmbedError, Embedder};
 pub use error::Error;
 pub use options::Options;

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::{self, COOKIE_NAME, TokenCheck};
 use crate::refusal::ApiError;
+use crate::request::{MAX_HITS, MAX_QUERY_BYTES};
 use crate::routes::{Call, content, json};
 use crate::server::Server;
 use crate::upload;
 use crate::view::FileView;
-use crate::wish::{MAX_HITS, MAX_QUERY_BYTES};
 
 /// How long the store may take to show that it is there.
 const HEALTH_TIME: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@ use axum::http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_
 use axum::http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
-use crate::EmbedError;
+use hark_catalogue::{EmbedError, Error};
 
 /// Why a request gets no other answer.
 #[derive(Debug)]
@@ -71,21 +71,30 @@ impl ApiError {
     }
 }
 
-impl From<hark_catalogue::Error> for ApiError {
-    fn from(error: hark_catalogue::Error) -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("the library cannot be read: {error}"),
-        )
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        let status = match error {
+            Error::Embed(error) => return error.into(),
+            Error::NoMoment { .. } => StatusCode::BAD_REQUEST,
+            Error::NoFile { .. } | Error::NotIndexed { .. } => StatusCode::NOT_FOUND,
+            Error::NoVector { .. } | Error::CancelsOut => StatusCode::UNPROCESSABLE_ENTITY,
+            error => {
+                let message = format!("cannot read the library: {error}");
+                return Self::new(StatusCode::INTERNAL_SERVER_ERROR, message);
+            }
+        };
+        Self::new(status, error.to_string())
     }
 }
 
 impl From<EmbedError> for ApiError {
     fn from(error: EmbedError) -> Self {
-        let status = match error {
-            EmbedError::Recording { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            EmbedError::Model { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self::new(status, error.to_string())
+        match error {
+            EmbedError::Recording { what } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, what),
+            error => Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("the model failed: {error}"),
+            ),
+        }
     }
 }

@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use crate::parameters::{Parameters, shorten};
 use crate::refusal::ApiError;
+use crate::request::{EXPORT_PARAMETERS, SEARCH_PARAMETERS, UPLOAD_PARAMETERS};
 use crate::server::Server;
-use crate::wish::{EXPORT_PARAMETERS, SEARCH_PARAMETERS, UPLOAD_PARAMETERS};
 use crate::{audio, export, guard, library, page, search, upload};
 
 /// Whether a request must show the token, if there is one.

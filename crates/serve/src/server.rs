@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::http::StatusCode;
-use hark_catalogue::Store;
+use hark_catalogue::{Embedder, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::Options;
 use crate::gate::Gate;
 use crate::guard::WrongTokens;
 use crate::metrics::Metrics;
 use crate::refusal::ApiError;
-use crate::vectors::Vectors;
-use crate::{Embedder, Options};
+use crate::text_cache::CachedEmbedder;
 
 /// Texts whose vectors are kept: a few kilobytes each.
 const KEPT_TEXTS: usize = 512;
@@ -23,9 +23,8 @@ pub(crate) const LOOKS: usize = 4;
 /// What all requests share.
 pub(crate) struct Server {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) ears: Arc<dyn Embedder>,
+    pub(crate) embedder: CachedEmbedder,
     pub(crate) options: Options,
-    pub(crate) vectors: Vectors,
     pub(crate) metrics: Metrics,
     pub(crate) wrong_tokens: WrongTokens,
     /// Searches and uploads that are listened to.
@@ -38,12 +37,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(store: Arc<dyn Store>, ears: Arc<dyn Embedder>, options: Options) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, embedder: Arc<dyn Embedder>, options: Options) -> Self {
         let permits = |n: usize| Arc::new(Semaphore::new(n.min(Semaphore::MAX_PERMITS)));
         Self {
             store,
-            ears,
-            vectors: Vectors::new(KEPT_TEXTS),
+            embedder: CachedEmbedder::new(embedder, KEPT_TEXTS),
             metrics: Metrics::default(),
             wrong_tokens: WrongTokens::default(),
             searches: Gate::new(options.searches, options.waiting),

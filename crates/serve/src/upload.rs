@@ -13,21 +13,22 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::http::{HeaderMap, Response, StatusCode};
 use hark_audio::Decoder;
+use hark_catalogue::Embedder as _;
 use hyper::body::Body as _;
 use tempfile::NamedTempFile;
 
 use crate::refusal::ApiError;
+use crate::request::SearchRequest;
 use crate::routes::Call;
 use crate::search::{Heard, find};
 use crate::server::Server;
-use crate::wish::SearchRequest;
 
 /// Bytes that are gathered before they are written.
 const BLOCK: usize = 256 << 10;
 
 /// A search by a recording that is sent.
 pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
-    let wish = SearchRequest::read(&call.parameters, true).map_err(ApiError::closing)?;
+    let request = SearchRequest::read(&call.parameters).map_err(ApiError::closing)?;
     if call.headers.contains_key(CONTENT_ENCODING) {
         let message = "send the recording as it is, without a `Content-Encoding`";
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).closing());
@@ -42,8 +43,8 @@ pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<B
     server
         .searching(move |server| {
             let heard = listen(file.path(), server.options.upload_seconds)?;
-            let vector = server.ears.sound(file.path())?;
-            find(server, wish, Some((heard, vector)))?.json()
+            let vector = server.embedder.embed_audio(file.path())?;
+            find(server, request.with_sound(vector), Some(heard))?.json()
         })
         .await
 }

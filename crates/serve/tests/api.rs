@@ -31,7 +31,7 @@ fn by_meaning_by_words_and_by_both() {
     assert!(fused["hits"][0]["meaning"].is_f64() && fused["hits"][0]["words"].is_f64());
     assert_eq!(fused["more"], false);
     // Words alone need no vector.
-    assert_eq!(*world.ears.asked.lock().unwrap(), ["dog"]);
+    assert_eq!(*world.embedder.asked.lock().unwrap(), ["dog"]);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn without_a_question_files_come_by_path() {
     assert_eq!(world.get("/api/search?after=2026-11-16").names().len(), 0);
     assert_eq!(world.get("/api/search?limit=5").json()["more"], true);
     assert_eq!(world.get("/api/search?limit=6").json()["more"], false);
-    assert!(world.ears.asked.lock().unwrap().is_empty());
+    assert!(world.embedder.asked.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_text_is_embedded_once() {
     ] {
         assert_eq!(world.get(&format!("/api/search?{target}")).status, 200);
     }
-    assert_eq!(*world.ears.asked.lock().unwrap(), ["rain", "dog"]);
+    assert_eq!(*world.embedder.asked.lock().unwrap(), ["rain", "dog"]);
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_recording_is_searched_by() {
     client.send(b"0\r\n\r\n");
     assert_eq!(client.answer("POST").json()["heard"]["container"], "flac");
     assert_eq!(client.get("/health").status, 200);
-    assert_eq!(world.ears.sounds.load(Ordering::SeqCst), 3);
+    assert_eq!(world.embedder.sounds.load(Ordering::SeqCst), 3);
     assert_eq!(world.uploads(), 0);
 }
 
@@ -364,7 +364,7 @@ fn it_ends_when_it_is_told() {
     let mut idle = world.connect();
     assert_eq!(idle.get("/health").status, 200);
     // A search that is at work is still answered.
-    world.ears.hold();
+    world.embedder.hold();
     let mut busy = world.connect();
     busy.send_request("GET", "/api/search?q=rain", "", b"");
     let address = world.address;
@@ -383,7 +383,7 @@ fn a_port_that_is_taken() {
         address: world.address,
         ..Options::default()
     };
-    let (store, ears) = (world.store.clone(), world.ears.clone());
-    let error = hark_serve::serve(store, ears, options, &mut |_| (), &|| true).unwrap_err();
+    let (store, embedder) = (world.store.clone(), world.embedder.clone());
+    let error = hark_serve::serve(store, embedder, options, &mut |_| (), &|| true).unwrap_err();
     assert!(error.to_string().contains(&world.address.to_string()), "{error}");
 }

@@ -210,7 +210,7 @@ fn long_questions() {
     assert_eq!(world.get("/health").status, 200);
     assert!(
         world
-            .ears
+            .embedder
             .asked
             .lock()
             .unwrap()
@@ -345,7 +345,7 @@ fn other_sites() {
         assert_eq!(from(origin), 403, "{origin}");
     }
     assert_eq!(from(&format!("http://localhost:{port}")), 200);
-    assert_eq!(world.ears.sounds.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert_eq!(world.embedder.sounds.load(std::sync::atomic::Ordering::SeqCst), 1);
     // No other site is told that it may read anything.
     let answer = world.ask("GET", "/api/library", "Origin: http://evil.example\r\n", b"");
     assert_eq!(answer.header("access-control-allow-origin"), None);
@@ -414,7 +414,7 @@ fn tokens() {
         world.ask("POST", "/api/search", "", &wav(&samples(800))).status,
         401
     );
-    assert_eq!(world.ears.sounds.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(world.embedder.sounds.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
 #[test]
@@ -577,7 +577,7 @@ fn uploads_that_are_no_recordings() {
         );
         assert_eq!(world.uploads(), 0, "{what}");
     }
-    assert_eq!(world.ears.sounds.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(world.embedder.sounds.load(std::sync::atomic::Ordering::SeqCst), 0);
     // What breaks off later is heard as far as it goes, and said to be damaged.
     let half = world.ask("POST", "/api/search", "", &flac[..flac.len() * 2 / 3]);
     assert_eq!(half.status, 200);
@@ -629,13 +629,13 @@ fn clients_that_disappear() {
         until("an empty folder of uploads", || world.uploads() == 0);
     }
     // In the midst of a search.
-    world.ears.hold();
+    world.embedder.hold();
     for _ in 0..3 {
         let mut client = world.connect();
         client.send_request("GET", "/api/search?q=rain", "", b"");
         drop(client);
     }
-    world.ears.free();
+    world.embedder.free();
     assert_eq!(world.get("/api/search?q=dog").status, 200);
     until("connections that are gone", || connections(&world) == 1);
 }
@@ -800,7 +800,7 @@ fn more_searches_than_can_be() {
         ..Options::default()
     };
     let world = World::new(options);
-    world.ears.hold();
+    world.embedder.hold();
     let (told, answers) = mpsc::channel();
     std::thread::scope(|scope| {
         for i in 0..ALL {
@@ -816,13 +816,13 @@ fn more_searches_than_can_be() {
         assert_eq!(world.get("/health").status, 200);
         assert_eq!(world.get("/api/files/1").status, 200);
         assert_eq!(world.get("/api/files/4/audio?as=wav").status, 200);
-        world.ears.free();
+        world.embedder.free();
         for _ in 0..3 {
             let answer = answers.recv().unwrap();
             assert!(answer.names().contains(&"rain.wav".to_owned()));
         }
     });
-    assert_eq!(world.ears.asked.lock().unwrap().len(), 3);
+    assert_eq!(world.embedder.asked.lock().unwrap().len(), 3);
     assert_eq!(world.get("/api/search?q=rain").status, 200);
     let text = String::from_utf8(world.get("/metrics").body).unwrap();
     assert!(

@@ -24,10 +24,10 @@ use address::Address;
 use pool::{Failed, Pool, Purpose, Session};
 use upkeep::Scene;
 
-use crate::words::Asked;
+use crate::words::QueryWords;
 use crate::{
     Change, Count, Entry, Error, Failure, File, Filter, IndexedFile, Overview, Settings, Store, TextHit,
-    Window, WindowHit, filter, overview, prepare,
+    TextQuery, Window, WindowHit, filter, overview, prepare,
 };
 
 /// Files that are read at a time when all are.
@@ -283,20 +283,15 @@ impl Store for PostgresStore {
         })
     }
 
-    fn search_text(
-        &self,
-        text: &str,
-        without: &[String],
-        k: usize,
-        filter: &Filter,
-    ) -> Result<Vec<TextHit>, Error> {
-        let (asked, mut without) = (Asked::new(text), Asked::all(without));
-        without.words.truncate(UNWANTED);
+    fn search_text(&self, query: &TextQuery<'_>, k: usize, filter: &Filter) -> Result<Vec<TextHit>, Error> {
+        let asked = QueryWords::new(query.text, query.prefix);
+        let mut excluded = QueryWords::all(query.exclude);
+        excluded.words.truncate(UNWANTED);
         if asked.words.is_empty() || k == 0 || filter.matches_nothing() {
             return Ok(Vec::new());
         }
         self.pool.run(Purpose::Search, |session| {
-            search::search_text(session, &asked, &without, k, filter)
+            search::search_text(session, &asked, &excluded, k, filter)
         })
     }
 

@@ -11,7 +11,7 @@ use super::pool::{Failed, Session};
 use super::rows::{self, Half};
 use super::sql::{self, Way};
 use super::write::tag_keys;
-use crate::words::Asked;
+use crate::words::QueryWords;
 use crate::{Filter, TextHit, WindowHit, prepare};
 
 /// So many windows are compared rather than looked for by the index.
@@ -185,14 +185,14 @@ fn passing(session: &mut Session<'_>, filter: &Filter) -> Result<i64, Failed> {
 /// Files with words of a text, best first.
 pub(super) fn search_text(
     session: &mut Session<'_>,
-    asked: &Asked,
-    without: &Asked,
+    asked: &QueryWords,
+    excluded: &QueryWords,
     k: usize,
     filter: &Filter,
 ) -> Result<Vec<TextHit>, Failed> {
-    let (count, others) = (asked.words.len(), without.words.len());
+    let (count, others) = (asked.words.len(), excluded.words.len());
     let words: Vec<String> = (0..count)
-        .map(|at| sql::word(2 + at, asked.unfinished && at + 1 == count))
+        .map(|at| sql::word(2 + at, asked.prefix && at + 1 == count))
         .collect();
     let avoided: Vec<String> = (0..others).map(|at| sql::word(2 + count + at, false)).collect();
     let conditions = Conditions::new(filter, 2 + count + others);
@@ -203,7 +203,7 @@ pub(super) fn search_text(
         asked
             .words
             .iter()
-            .chain(&without.words)
+            .chain(&excluded.words)
             .map(|word| word as &(dyn ToSql + Sync)),
     );
     let rows = session.query_once(&sql, &conditions.after(&own))?;

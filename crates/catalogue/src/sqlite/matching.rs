@@ -6,24 +6,23 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{Connection, params};
 
 use crate::sqlite::passing::passing;
-use crate::words::{Asked, WEIGHTS};
-use crate::{Filter, TextHit};
+use crate::words::{QueryWords, WEIGHTS};
+use crate::{Filter, TextHit, TextQuery};
 
 type Done<T> = Result<T, rusqlite::Error>;
 
 pub(super) fn search_text(
     connection: &Connection,
-    text: &str,
-    without: &[String],
+    query: &TextQuery<'_>,
     k: usize,
     filter: &Filter,
 ) -> Done<Vec<TextHit>> {
-    let asked = Asked::new(text);
+    let asked = QueryWords::new(query.text, query.prefix);
     if asked.words.is_empty() || k == 0 || filter.matches_nothing() {
         return Ok(Vec::new());
     }
     let passing = passing(connection, filter)?;
-    let unwanted: HashSet<i64> = match any(&terms(&Asked::all(without))) {
+    let unwanted: HashSet<i64> = match any(&terms(&QueryWords::all(query.exclude))) {
         Some(expression) => having(connection, &expression)?.into_iter().collect(),
         None => HashSet::new(),
     };
@@ -78,9 +77,9 @@ struct Found {
 }
 
 /// A word as the full-text index takes it: in quotes, where nothing is syntax.
-fn term(word: &str, unfinished: bool) -> String {
+fn term(word: &str, prefix: bool) -> String {
     let quoted = format!("\"{}\"", word.replace('"', "\"\""));
-    if unfinished {
+    if prefix {
         format!("({quoted} OR {quoted} *)")
     } else {
         quoted
@@ -88,11 +87,11 @@ fn term(word: &str, unfinished: bool) -> String {
 }
 
 /// A question's words, each as the full-text index takes it.
-fn terms(asked: &Asked) -> Vec<String> {
+fn terms(asked: &QueryWords) -> Vec<String> {
     let last = asked.words.len().saturating_sub(1);
     let words = asked.words.iter().enumerate();
     words
-        .map(|(place, word)| term(word, asked.unfinished && place == last))
+        .map(|(place, word)| term(word, asked.prefix && place == last))
         .collect()
 }
 

@@ -27,8 +27,8 @@ use hark_nearest::approximate::MIN_ROWS_FOR_HNSW;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{
-    Change, Entry, Error, Failure, File, Filter, IndexedFile, Overview, Settings, Store, TextHit, Window,
-    WindowHit, prepare,
+    Change, Entry, Error, Failure, File, Filter, IndexedFile, Overview, Settings, Store, TextHit, TextQuery,
+    Window, WindowHit, prepare,
 };
 use changes::Writer;
 use held::State;
@@ -436,14 +436,8 @@ impl Store for SqliteStore {
         self.with(|connection| self.nearest_in(connection, &query, k, filter))
     }
 
-    fn search_text(
-        &self,
-        text: &str,
-        without: &[String],
-        k: usize,
-        filter: &Filter,
-    ) -> Result<Vec<TextHit>, Error> {
-        self.read(|connection| matching::search_text(connection, text, without, k, filter))
+    fn search_text(&self, query: &TextQuery<'_>, k: usize, filter: &Filter) -> Result<Vec<TextHit>, Error> {
+        self.read(|connection| matching::search_text(connection, query, k, filter))
     }
 
     fn browse(&self, filter: &Filter, skip: usize, limit: usize) -> Result<Vec<i64>, Error> {

@@ -12,7 +12,9 @@ pub mod oracle;
 
 use std::collections::BTreeMap;
 
-use hark_catalogue::{AudioInfo, Change, Entry, Failure, Filter, Notes, Settings, Stat, Store, Window};
+use hark_catalogue::{
+    AudioInfo, Change, Entry, Failure, Filter, Notes, Settings, Stat, Store, TextQuery, Window,
+};
 
 /// Numbers in the vectors of these tests.
 pub const DIM: usize = 8;
@@ -180,7 +182,12 @@ pub fn paths(store: &dyn Store, ids: &[i64]) -> Vec<String> {
 
 /// The paths that words find, best first, and their shares.
 pub fn search_text(store: &dyn Store, text: &str) -> Vec<(String, f64)> {
-    let found = store.search_text(text, &[], 1000, &Filter::default()).unwrap();
+    shares(store, &TextQuery::new(text))
+}
+
+/// The paths that a query by words finds, best first, and their shares.
+pub fn shares(store: &dyn Store, query: &TextQuery<'_>) -> Vec<(String, f64)> {
+    let found = store.search_text(query, 1000, &Filter::default()).unwrap();
     let ids: Vec<i64> = found.iter().map(|found| found.file).collect();
     paths(store, &ids)
         .into_iter()

@@ -3,7 +3,7 @@
 use hark_work::progress::no_progress;
 use std::collections::BTreeMap;
 
-use hark_catalogue::{Change, Filter, Notes, Store};
+use hark_catalogue::{Change, Filter, Notes, Store, TextQuery};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
 
@@ -339,10 +339,12 @@ fn agree_on_words(store: &dyn Store, naive: &Naive, step: &Step, by_id: &BTreeMa
     let words: Vec<&str> = asked.iter().map(String::as_str).collect();
     let unwanted: Vec<&str> = without.iter().map(String::as_str).collect();
     let expected = naive.search_text(&words, &unwanted, &step.filter);
-    // The space says that the last word is finished.
-    let got = store
-        .search_text(&(asked.join(" ") + " "), &without, 100, &step.filter)
-        .unwrap();
+    let text = asked.join(" ");
+    let query = TextQuery {
+        exclude: &without,
+        ..TextQuery::new(&text)
+    };
+    let got = store.search_text(&query, 100, &step.filter).unwrap();
     let shares: BTreeMap<String, f64> = got
         .iter()
         .map(|found| (by_id[&found.file].to_owned(), found.share))

@@ -1,10 +1,12 @@
-//! `hark search`: the recordings of a library that answer best.
+//! `hark search`: finds recordings of a library.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, anyhow, ensure};
 use clap::Args as ClapArgs;
-use hark_catalogue::{Filter, Hit, NEGATIVE_WEIGHT, Query, Store, combine_queries, search};
+use hark_catalogue::{EmbedError, Embedder, Filter, Hit, Mode, Question, Settings, ask};
+use hark_encode::Compute;
 use serde::Serialize;
 
 use super::inputs::ThreadArgs;
@@ -14,52 +16,58 @@ use crate::output;
 
 const EXAMPLES: &str = "Examples:
   hark search rain on a tin roof
-  hark search 'a dog barks' --not speech --max-seconds 10
-  hark search --audio clip.wav                 (sounds like a recording of yours)
-  hark search --like ~/Sounds/Rain/roof.wav --at 35   (like the moment at 35 s of a recording in the library)
-  hark search --words 'take 12'                (names, folders, tags, captions; no model needed)
+  hark search 'a dog barks -speech' --max-seconds 10
+  hark search --audio clip.wav                      (sounds like this recording)
+  hark search --like ~/Sounds/Rain/roof.wav --at 35 (sounds like this moment of an indexed recording)
+  hark search --words take 12                       (names, folders, tags, captions; needs no model)
   hark search thunder --folder ~/Sounds/Weather --m3u > thunder.m3u
 
-Words are looked for in names, folders, tags, captions and metadata, and what is meant is looked for in the
-sound; a recording that both find stands first. There is no threshold: the best come first, however good
-they are. Scores are sums of reciprocal ranks, or cosines with --meaning, --audio and --like.";
+A minus excludes a word or a quoted phrase: 'rain -wind -\"human voice\"'. Quote the whole query, or put -- before
+the first minus: hark search rain -- -wind. The option --not does the same.
+
+The query is matched against the sound of each recording and against its name, folders, tags, captions and
+metadata; recordings that match both come first. There is no threshold: the best hits are listed, however good they
+are. Scores are sums of reciprocal ranks, or cosine similarities with --meaning, --audio and --like.";
 
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What you look for
-    #[arg(value_name = "WORDS", required_unless_present_any = ["audio", "like"])]
-    words_given: Vec<String>,
-    /// Sounds like this recording, which need not be in the library
-    #[arg(long, value_name = "FILE", conflicts_with = "words_given")]
+    /// Words that describe the sound; with --audio or --like, what to add to it
+    #[arg(value_name = "WORDS", required_unless_present_any = ["audio", "like", "exclude"])]
+    query: Vec<String>,
+    /// Find recordings that sound like this one, which need not be in the library
+    #[arg(long, value_name = "FILE")]
     audio: Option<PathBuf>,
-    /// Sounds like this recording of the library
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["words_given", "audio"])]
+    /// Find recordings that sound like this one of the library
+    #[arg(long, value_name = "FILE")]
     like: Option<PathBuf>,
-    /// The second of that recording that is meant; without it, all of it
+    /// Offset of the moment to match, in seconds [default: whole recording]
     #[arg(long, value_name = "SECONDS", requires = "like")]
     at: Option<f64>,
-    /// What shall not be heard or named; may be given several times
+    /// Exclude these sounds or words (repeatable)
     #[arg(long = "not", value_name = "WORDS")]
-    without: Vec<String>,
-    /// Look for the words only
-    #[arg(long, conflicts_with_all = ["meaning", "audio", "like"])]
+    exclude: Vec<String>,
+    /// Match the words against names, folders, tags, captions and metadata only
+    #[arg(long, conflicts_with = "meaning")]
     words: bool,
-    /// Look for the meaning only
+    /// Match the words against the sound only
     #[arg(long)]
     meaning: bool,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Show every moment of a long recording that fits, not only its best
+    /// List every matching moment of a recording, not only its best
     #[arg(long)]
     all_moments: bool,
-    /// How many to show
+    /// Skip the first hits
+    #[arg(long, value_name = "N", default_value = "0")]
+    offset: usize,
+    /// Maximum number of hits
     #[arg(short = 'n', long, value_name = "N", default_value = "10")]
     limit: std::num::NonZeroUsize,
     #[command(flatten)]
     library: LibraryArgs,
-    /// Where the library's model is, if it is elsewhere now
+    /// The library's model, if it has moved: a name or a folder
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     #[command(flatten)]
@@ -70,36 +78,36 @@ pub struct Args {
     /// Print CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Print a playlist, in which a hit within a recording begins at its time
+    /// Print an M3U playlist; a moment of a recording starts at its offset
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     m3u: bool,
 }
 
-/// Which recordings are looked at.
+/// Which recordings are searched.
 #[derive(Debug, ClapArgs)]
 pub struct FilterArgs {
-    /// Only in this folder; may be given several times
+    /// Only recordings in this folder (repeatable)
     #[arg(long, value_name = "FOLDER")]
     folder: Vec<PathBuf>,
-    /// Only with this tag; may be given several times
+    /// Only recordings with this tag; with several, those that have all (repeatable)
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Only as long as this, or longer
+    /// Minimum length
     #[arg(long, value_name = "SECONDS")]
     min_seconds: Option<f64>,
-    /// Only as long as this, or shorter
+    /// Maximum length
     #[arg(long, value_name = "SECONDS")]
     max_seconds: Option<f64>,
-    /// Only with so many samples a second, or more
+    /// Minimum sample rate
     #[arg(long, value_name = "HERTZ")]
     min_rate: Option<u32>,
-    /// Only with so many samples a second, or fewer
+    /// Maximum sample rate
     #[arg(long, value_name = "HERTZ")]
     max_rate: Option<u32>,
-    /// Only recorded on this day or later
+    /// Only recordings made on this day or later; files without a date count by their modification time
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     after: Option<String>,
-    /// Only recorded on this day or earlier
+    /// Only recordings made on this day or earlier
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     before: Option<String>,
 }
@@ -124,16 +132,12 @@ fn day(text: &str) -> Result<String, String> {
 
 impl FilterArgs {
     fn filter(&self) -> Result<Filter> {
-        let folders = self.folder.iter().map(|folder| {
-            // A folder that is gone from this disk may still be one of the library's.
-            let folder = fs_err::canonicalize(folder).or_else(|_| std::path::absolute(folder))?;
-            folder
-                .into_os_string()
-                .into_string()
-                .map_err(|name| anyhow::anyhow!("{}: its name is not Unicode", name.display()))
-        });
         Ok(Filter {
-            folders: folders.collect::<Result<_>>()?,
+            folders: self
+                .folder
+                .iter()
+                .map(|folder| indexed_path(folder))
+                .collect::<Result<_>>()?,
             tags: self.tag.clone(),
             min_seconds: self.min_seconds,
             max_seconds: self.max_seconds,
@@ -145,39 +149,95 @@ impl FilterArgs {
     }
 }
 
+/// A path as the library has it: absolute, links followed. What is gone from this disk may still be in the library.
+fn indexed_path(path: &Path) -> Result<String> {
+    let absolute = fs_err::canonicalize(path).or_else(|_| std::path::absolute(path))?;
+    let name = absolute.into_os_string().into_string();
+    name.map_err(|name| anyhow!("{}: the path is not Unicode", name.display()))
+}
+
+impl Args {
+    fn question(&self) -> Result<Question> {
+        let mut question = Question::text(&self.query.join(" "))
+            .mode(match (self.words, self.meaning) {
+                (true, _) => Mode::Words,
+                (_, true) => Mode::Meaning,
+                _ => Mode::Fused,
+            })
+            .filter(self.filter.filter()?)
+            .all_moments(self.all_moments)
+            .offset(self.offset)
+            .limit(self.limit.get());
+        for text in &self.exclude {
+            question = question.without(text);
+        }
+        if let Some(path) = &self.audio {
+            question = question.audio(path);
+        }
+        if let Some(path) = &self.like {
+            question = question.like(indexed_path(path)?, self.at);
+        }
+        ensure!(
+            question.ranks() || !question.exclusions().is_empty(),
+            "the query is empty"
+        );
+        Ok(question)
+    }
+}
+
+/// The library's model, looked up when it is first needed: a search by words needs none.
+struct LibraryEmbedder<'a> {
+    home: &'a Home,
+    settings: &'a Settings,
+    name: Option<&'a str>,
+    compute: Compute,
+    model: OnceLock<ModelEmbedder>,
+}
+
+impl LibraryEmbedder<'_> {
+    fn model(&self) -> Result<&ModelEmbedder, EmbedError> {
+        if let Some(model) = self.model.get() {
+            return Ok(model);
+        }
+        let model = LibraryModel::of(self.home, self.settings, self.name)
+            .map_err(|error| EmbedError::Model { source: error.into() })?;
+        Ok(self
+            .model
+            .get_or_init(|| ModelEmbedder::new(model, self.compute.clone())))
+    }
+}
+
+impl Embedder for LibraryEmbedder<'_> {
+    fn embed_text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.model()?.embed_text(texts)
+    }
+
+    fn embed_audio(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
+        self.model()?.embed_audio(recording)
+    }
+}
+
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Report<'a> {
     library: &'a str,
     hits: &'a [Hit],
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    let question = args.question()?;
     let home = Home::find()?;
-    let words = args.words_given.join(" ");
-    ensure!(
-        args.audio.is_some() || args.like.is_some() || !words.trim().is_empty(),
-        "nothing to look for"
-    );
     let store = args.library.open(&home, args.threads.count().get())?;
-    let mut query = Query {
-        without: args.without.clone(),
-        filter: args.filter.filter()?,
-        per_file: if args.all_moments { usize::MAX } else { 1 },
-        limit: args.limit.get(),
-        ..Query::default()
+    let embedder = LibraryEmbedder {
+        home: &home,
+        settings: store.settings(),
+        name: args.model.as_deref(),
+        compute: args.threads.compute(),
+        model: OnceLock::new(),
     };
-    if args.words {
-        query.words = Some(words);
-    } else {
-        let wanted = wanted(args, &home, &*store, &words, &mut query)?;
-        query.vector = Some(wanted);
-        // What is like a sound has no words, and what must not be named is all that words could say of it.
-        query.words = (!args.meaning && args.audio.is_none() && args.like.is_none()).then_some(words);
-    }
-    let hits = search(&*store, &query)?;
+    let hits = ask(&*store, &embedder, &question)?.hits;
     if args.json {
-        output::print_json(&Answer {
+        output::print_json(&Report {
             library: &args.library.name,
             hits: &hits,
         })
@@ -190,73 +250,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The vector of what is wanted, less what is not.
-fn wanted(args: &Args, home: &Home, store: &dyn Store, words: &str, query: &mut Query) -> Result<Vec<f32>> {
-    let ears = || -> Result<ModelEmbedder> {
-        let model = LibraryModel::of(home, store.settings(), args.model.as_deref())?;
-        Ok(ModelEmbedder::new(model, args.threads.compute()))
-    };
-    let mut texts: Vec<&str> = args.without.iter().map(String::as_str).collect();
-    let mut loaded = None;
-    let wanted = if let Some(path) = &args.audio {
-        let ears = loaded.insert(ears()?);
-        ears.hear(path)?
-    } else if let Some(path) = &args.like {
-        let (id, vector) = of_library(store, path, args.at)?;
-        query.except = Some(id);
-        vector
-    } else {
-        texts.push(words);
-        Vec::new()
-    };
-    if texts.is_empty() {
-        return Ok(wanted);
-    }
-    let ears = match loaded {
-        Some(ears) => ears,
-        None => ears()?,
-    };
-    let mut avoided = ears.read(&texts)?;
-    let wanted = if wanted.is_empty() {
-        avoided.pop().context("no vector for the words")?
-    } else {
-        wanted
-    };
-    combine_queries(&[wanted], &avoided, NEGATIVE_WEIGHT)
-        .context("what is wanted is what is not wanted: nothing remains")
-}
-
-/// A recording of the library and its vector, or that of the moment `at`.
-fn of_library(store: &dyn Store, path: &Path, at: Option<f64>) -> Result<(i64, Vec<f32>)> {
-    let absolute = fs_err::canonicalize(path).or_else(|_| std::path::absolute(path))?;
-    let name = absolute.to_string_lossy();
-    let Some(file) = store.find(&name)? else {
-        bail!("{name} is not in the library; --audio takes any recording");
-    };
-    let windows = store.windows(file.id)?;
-    let window = match at {
-        Some(at) => windows
-            .iter()
-            .filter(|window| !window.whole && window.start <= at && at < window.end)
-            // Of windows that overlap, the one whose middle is nearest.
-            .min_by(|a, b| {
-                let off =
-                    |window: &&hark_catalogue::Window| (f64::midpoint(window.start, window.end) - at).abs();
-                off(a).total_cmp(&off(b))
-            })
-            .or_else(|| windows.iter().find(|window| window.whole && at < window.end))
-            .with_context(|| format!("{name} is {} long", super::index::length(file.sound.seconds)))?,
-        None => windows
-            .iter()
-            .find(|window| window.whole)
-            .with_context(|| format!("{name}: the library has no vector of it; see hark index --check"))?,
-    };
-    Ok((file.id, window.vector.clone()))
-}
-
 fn show(hits: &[Hit]) -> Result<()> {
     if hits.is_empty() {
-        eprintln!("nothing found: the library has no such recordings");
+        eprintln!("no recording matches");
     }
     let mut text = String::new();
     for hit in hits {

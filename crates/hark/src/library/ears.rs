@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
+use hark_catalogue::{EmbedError, Embedder};
 use hark_encode::Compute;
 use hark_encode::model::{AudioEncoder, EmbedEvent, TextEncoder};
-use hark_serve::{EmbedError, Embedder};
 
 use super::LibraryModel;
 use crate::progress;
@@ -90,18 +90,21 @@ fn stop() -> ControlFlow<()> {
 }
 
 impl Embedder for ModelEmbedder {
-    fn text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+    fn embed_text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.read(texts)
             .map_err(|error| EmbedError::Model { source: error.into() })
     }
 
-    fn sound(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
+    fn embed_audio(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
         self.listener()
             .map_err(|error| EmbedError::Model { source: error.into() })?;
-        // The model takes whatever can be decoded: what it refuses is the recording's fault. Where it lies on this machine is nobody's
-        // business.
+        // The model takes whatever can be decoded: what it refuses is the recording's fault. Its path is not part of the message,
+        // which a server sends to strangers.
+        let path = recording.display().to_string();
         self.hear(recording).map_err(|error| EmbedError::Recording {
-            what: format!("{error:#}").replace(&recording.display().to_string(), "the recording"),
+            what: format!("{error:#}")
+                .replace(&format!("{path}: "), "")
+                .replace(&path, "the recording"),
         })
     }
 }

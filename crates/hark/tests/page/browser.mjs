@@ -239,14 +239,26 @@ check("a server that is busy is asked once more", async () => {
   assert.equal(await page.locator("#trouble").textContent(), "");
 });
 
-check("a minus leaves out", async () => {
+check("a minus excludes, and its chip takes that back", async () => {
   await begin();
-  const query = page.waitForRequest((request) => new URL(request.url()).searchParams.getAll("not").length === 2);
-  await page.locator("#q").fill(`${QUERY} -zzqq -"no such thing"`);
-  const asked = new URL((await query).url()).searchParams;
-  assert.equal(asked.get("q"), QUERY);
-  assert.deepEqual(asked.getAll("not"), ["zzqq", "no such thing"]);
-  await page.locator("#chips .chip", { hasText: "without no such thing" }).waitFor();
+  const got = await type(`${QUERY} -zzqq -"no such thing"`);
+  assert.equal(got.query.q, QUERY);
+  assert.deepEqual(got.query.not, ["zzqq", "no such thing"]);
+  const chip = (text) => page.locator("#chips .chip", { hasText: text });
+  await chip("without no such thing").waitFor();
+  await answered(() => chip("without zzqq").locator("button").click(), (query) => query.get("q") === `${QUERY} -"no such thing"`);
+  assert.equal(await page.locator("#q").inputValue(), `${QUERY} -"no such thing"`);
+  await until("the chip is gone", () => !document.getElementById("chips").textContent.includes("zzqq"));
+});
+
+check("the last word is a prefix only while it is typed", async () => {
+  await begin();
+  const beginning = QUERY.slice(0, -1);
+  const prefix = (query) => query.get("q") === beginning && query.get("prefix") === "true";
+  const typed = await answered(() => page.locator("#q").fill(beginning), prefix);
+  assert.ok(typed.hits.some((hit) => hit.words !== null), "the beginning of a word finds it");
+  const entered = await answered(() => page.locator("#q").press("Enter"), (query) => query.get("q") === beginning && !query.has("prefix"));
+  assert.ok(entered.hits.every((hit) => hit.words === null), "a complete word finds itself alone");
 });
 
 check("draws waveforms, sharp on the screen", async () => {

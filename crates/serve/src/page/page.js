@@ -9,6 +9,7 @@ const $ = (id) => document.getElementById(id);
 const PAGE = 50;
 const UPLOAD_PAGE = 200;
 const TYPING_MS = 120;
+const UPLOAD_TYPING_MS = 600;
 const SPINNER_MS = 200;
 const EXAMPLES = ["rain on a tin roof", "footsteps on gravel", "a door creaks and slams", "distant thunder", "crowd in a hall -speech"];
 const number = new Intl.NumberFormat("en");
@@ -70,26 +71,8 @@ function shortFolder(folder) {
   return parts.length > 3 ? `…/${parts.slice(-3).join("/")}` : parts.join("/");
 }
 
-/** What is typed: words, and with a minus before them what is not wanted: `rain -speech -"human voice"`. */
-function parse(text) {
-  const not = [];
-  const q = text.replace(/(^|\s)-(?:"([^"]*)"?|(\S*))/g, (_, before, quoted, word) => {
-    const term = (quoted ?? word).trim();
-    if (term) not.push(term);
-    return before;
-  });
-  return { q: q.replace(/\s+/g, " ").trim(), not };
-}
-
-/** The text without one of its terms that are not wanted. */
-function withoutTerm(text, term) {
-  let gone = false;
-  return text.replace(/(^|\s)-(?:"([^"]*)"?|(\S*))/g, (all, before, quoted, word) => {
-    if (gone || (quoted ?? word).trim() !== term) return all;
-    gone = true;
-    return before;
-  }).trim();
-}
+/** Text that the server reads as these words and exclusions. */
+const typed = (q, not) => [q, ...not.map((term) => (/\s/.test(term) ? `-"${term}"` : `-${term}`))].filter(Boolean).join(" ");
 
 /** Makes an element; children that are strings become text. */
 function make(tag, attributes = {}, ...children) {
@@ -245,8 +228,11 @@ let library = {
 const SINGLE = ["min_seconds", "max_seconds", "min_rate", "max_rate", "after", "before"];
 const NO_FILTERS = { mode: "fused", windows: "one", folders: [], tags: [], ...Object.fromEntries(SINGLE.map((name) => [name, ""])) };
 
-/** Nothing asked. `earlier` is the text that stood in the box before a sound took its place. */
-const blank = () => ({ ...NO_FILTERS, text: "", earlier: "", like: null, upload: null });
+/**
+ * Nothing asked. `earlier` is the text that was in the box before a sound replaced it; `typing`: the last word may be incomplete;
+ * `read`: the text as the server read it for the last answer, words and exclusions.
+ */
+const blank = () => ({ ...NO_FILTERS, text: "", typing: false, read: { q: "", not: [] }, earlier: "", like: null, upload: null });
 
 let search = blank();
 // Recordings that were dropped, by the number that the history keeps; they are gone when the page is.
@@ -271,9 +257,8 @@ function filterParameters(what, into) {
 
 function parameters(what) {
   const into = new URLSearchParams();
-  const { q, not } = parse(what.text);
-  if (q && !what.upload) into.set("q", q);
-  for (const term of not) into.append("not", term);
+  if (what.text.trim()) into.set("q", what.text);
+  if (what.typing) into.set("prefix", "true");
   return filterParameters(what, into);
 }
 
@@ -307,13 +292,14 @@ function fromAddress() {
 function keep(push = false) {
   const state = { upload: search.upload?.id ?? null, earlier: search.earlier, name: search.like?.name ?? "" };
   history[push ? "pushState" : "replaceState"](state, "", address(search));
-  const { q } = parse(search.text);
-  document.title = q ? `${q} – hark` : search.like ? `like ${search.like.name} – hark` : "hark";
+  const text = search.text.trim();
+  document.title = text ? `${text} – hark` : search.like ? `like ${search.like.name} – hark` : "hark";
 }
 
 /** Changes what is asked, and asks. */
 function change(what, { push = false, wait = 0, box = true } = {}) {
-  search = { ...search, ...what };
+  search = { ...search, typing: "text" in what ? false : search.typing, ...what };
+  if (!search.text.trim()) search.read = blank().read;
   if (box) $("q").value = search.text;
   keep(push);
   showSearch();
@@ -344,6 +330,8 @@ async function answer(forgive) {
     const got = await request(what, 0, asking.signal);
     if (mine !== ticket) return;
     if (forgive) $("trouble").replaceChildren();
+    what.read = search.read = got.query;
+    showSearch();
     scrollTo(0, 0);
     show(what, got);
   } catch (error) {
@@ -475,7 +463,7 @@ function afterHits(got) {
 }
 
 function summarise(got) {
-  const { q } = parse(list.what.text);
+  const { q } = list.what.read;
   const n = list.rows.length;
   const amount = `${list.more ? "First " : ""}${counted(n, "sound", "sounds")}`;
   const { upload } = list.what;
@@ -483,7 +471,7 @@ function summarise(got) {
   const like = list.what.like?.id === search.like?.id ? search.like : list.what.like;
   const words = q ? ` for “${q}”` : "";
   let text = `${amount}${words}`;
-  if (upload) text = `${amount} like ${upload.name}`;
+  if (upload) text = `${amount}${words} like ${upload.name}`;
   else if (like) text = `${amount}${words} like ${like.start === null ? "" : "that moment of "}${like.name}`;
   else if (!q && filterChips(list.what).length) text = `${amount}, by path`;
   else if (!q) text = list.more ? "All recordings, by path" : `${counted(n, "recording", "recordings")}, by path`;
@@ -506,9 +494,9 @@ function explainNothing() {
   } else if (list.what.mode === "words") {
     text = "No recording has these words in its name, folder, tags, captions or metadata.";
     way("Search by meaning too", () => change({ mode: "fused" }));
-  } else if (parse(list.what.text).not.length) {
-    text = "Everything was left out by the words with a minus.";
-    way("Search without the minus", () => change({ text: parse(search.text).q }));
+  } else if (list.what.read.not.length) {
+    text = "The exclusions leave nothing.";
+    way("Search without exclusions", () => change({ text: list.what.read.q }));
   }
   $("nothing").firstElementChild.textContent = text;
   $("nothing").lastElementChild.replaceChildren(...buttons);
@@ -641,8 +629,10 @@ $("hits").addEventListener("click", (event) => {
 });
 
 function moreLike(row) {
-  const { file, start } = row.hit;
-  change({ like: { id: String(file.id), start, name: file.name }, upload: null, text: "", earlier: search.text || search.earlier }, { push: true });
+  const { file, start, end } = row.hit;
+  // A moment is named by its middle: the windows of a recording overlap, and each has its own.
+  const middle = start === null ? null : (start + end) / 2;
+  change({ like: { id: String(file.id), start: middle, name: file.name }, upload: null, text: "", earlier: search.text || search.earlier }, { push: true });
 }
 
 async function copyPath(row) {
@@ -1098,7 +1088,6 @@ function filterChips(what) {
     if (from && to) return between(form(from), form(to));
     return from ? `from ${form(from)}` : `up to ${form(to)}`;
   };
-  for (const term of parse(what.text).not) chips.push([`without ${term}`, () => change({ text: withoutTerm(search.text, term) })]);
   if (what.mode !== "fused") chips.push([`by ${what.mode} alone`, () => change({ mode: "fused" })]);
   if (what.windows !== "one") chips.push(["all moments", () => change({ windows: "one" })]);
   for (const folder of what.folders) chips.push([`in ${shortFolder(folder)}`, () => toggleIn("folders", folder)]);
@@ -1134,7 +1123,9 @@ const withoutSound = () => change({ like: null, upload: null, text: search.text 
 /** Shows what is asked: in the chips and in the panel. */
 function showSearch() {
   const narrowing = filterChips(search);
-  const chips = narrowing.map(([label, remove]) => chip(label, remove));
+  const { q, not } = search.read;
+  const excluded = not.map((term) => [`without ${term}`, () => change({ text: typed(q, not.filter((other) => other !== term)) })]);
+  const chips = [...excluded, ...narrowing].map(([label, remove]) => chip(label, remove));
   const { like, upload } = search;
   if (like) {
     const moment = like.start === null ? "" : ` at ${clock(like.start)}`;
@@ -1144,7 +1135,7 @@ function showSearch() {
     const progress = make("progress", { max: 1, "aria-label": "Sending and hearing the recording", hidden: upload.done });
     chips.unshift(chip(`like ${upload.name}`, withoutSound, { sound: true, children: [progress], title: `${upload.name}, ${bytes(upload.file.size)}` }));
   }
-  const panel = narrowing.length - parse(search.text).not.length;
+  const panel = narrowing.length;
   if (panel > 1) {
     const all = make("button", { class: "plain", type: "button" }, "Reset filters");
     all.addEventListener("click", () => { resetFilters(); $("hits").focus({ preventScroll: true }); });
@@ -1295,13 +1286,13 @@ addEventListener("drop", (event) => {
 // ---------------------------------------------------------------- Box and keys
 
 $("q").addEventListener("input", () => {
-  const text = $("q").value;
-  // The API takes a recording or words. Words replace the recording; terms with a minus go with either.
-  const upload = parse(text).q ? null : search.upload;
-  change({ text, upload }, { wait: TYPING_MS, box: false });
+  // A dropped recording is sent again with every change, so that it waits for a longer pause.
+  change({ text: $("q").value, typing: true }, { wait: search.upload ? UPLOAD_TYPING_MS : TYPING_MS, box: false });
 });
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
+  // Enter says that the last word is complete.
+  search.typing = false;
   ask();
 });
 

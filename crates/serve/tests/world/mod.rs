@@ -1,4 +1,4 @@
-//! A small library on disk, a store of it in memory, ears that know a few words, a real server on a free port, and a client that
+//! A small library on disk, a store of it in memory, embedder that know a few words, a real server on a free port, and a client that
 //! sends any bytes.
 #![allow(dead_code)] // Each test file uses another part.
 
@@ -15,12 +15,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hark_catalogue::{
-    AudioInfo, Change, Count, Entry, Error, Failure, File, Filter, IndexedFile, Notes, Overview, Settings,
-    Stat, Store, TextHit, Window, WindowHit,
+    AudioInfo, Change, Count, EmbedError, Embedder, Entry, Error, Failure, File, Filter, IndexedFile, Notes,
+    Overview, Settings, Stat, Store, TextHit, TextQuery, Window, WindowHit,
 };
-use hark_serve::{EmbedError, Embedder, Options, serve};
+use hark_serve::{Options, serve};
 
-/// What the ears know; a text's vector counts these.
+/// What the embedder know; a text's vector counts these.
 pub const WORDS: [&str; 8] = ["rain", "thunder", "dog", "door", "wind", "car", "bird", "voice"];
 
 /// No answer takes as long: a test that waits so long has failed.
@@ -119,15 +119,9 @@ impl Store for Memory {
         Ok(near)
     }
 
-    fn search_text(
-        &self,
-        text: &str,
-        without: &[String],
-        k: usize,
-        filter: &Filter,
-    ) -> Result<Vec<TextHit>, Error> {
-        let asked = words_of(text);
-        let avoided: Vec<String> = without.iter().flat_map(|w| words_of(w)).collect();
+    fn search_text(&self, query: &TextQuery<'_>, k: usize, filter: &Filter) -> Result<Vec<TextHit>, Error> {
+        let asked = words_of(query.text);
+        let avoided: Vec<String> = query.exclude.iter().flat_map(|w| words_of(w)).collect();
         let mut matches = Vec::new();
         for (id, entry) in self.passing(filter)? {
             let all = format!(
@@ -262,7 +256,7 @@ pub fn vector(text: &str) -> Vec<f32> {
 }
 
 impl Embedder for Few {
-    fn text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+    fn embed_text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         self.wait();
         self.asked
             .lock()
@@ -276,7 +270,7 @@ impl Embedder for Few {
         Ok(texts.iter().map(|t| vector(t)).collect())
     }
 
-    fn sound(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
+    fn embed_audio(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
         self.wait();
         assert!(recording.exists());
         self.sounds.fetch_add(1, Ordering::SeqCst);
@@ -372,7 +366,7 @@ pub fn entry(path: &Path, text: &str, tags: &[&str]) -> Entry {
 pub struct World {
     pub folder: tempfile::TempDir,
     pub store: Arc<Memory>,
-    pub ears: Arc<Few>,
+    pub embedder: Arc<Few>,
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<(), hark_serve::Error>>>,
@@ -421,16 +415,16 @@ impl World {
     fn with(folder: tempfile::TempDir, store: Arc<Memory>, mut options: Options) -> Self {
         options.address = SocketAddr::from(([127, 0, 0, 1], 0));
         options.temporary = Some(folder.path().join("uploads"));
-        let ears = Arc::new(Few::default());
+        let embedder = Arc::new(Few::default());
         let stop = Arc::new(AtomicBool::new(false));
         let (told, ready) = mpsc::channel();
         let thread = std::thread::spawn({
-            let (store, ears, stop) = (Arc::clone(&store), Arc::clone(&ears), Arc::clone(&stop));
+            let (store, embedder, stop) = (Arc::clone(&store), Arc::clone(&embedder), Arc::clone(&stop));
             move || {
                 let stop = move || stop.load(Ordering::SeqCst);
                 serve(
                     store,
-                    ears,
+                    embedder,
                     options,
                     &mut |address| told.send(address).unwrap(),
                     &stop,
@@ -441,7 +435,7 @@ impl World {
         Self {
             folder,
             store,
-            ears,
+            embedder,
             address,
             stop,
             thread: Some(thread),
@@ -491,7 +485,7 @@ impl World {
     /// Ends the server and tells how it ended.
     pub fn end(&mut self) -> Result<(), hark_serve::Error> {
         self.stop.store(true, Ordering::SeqCst);
-        self.ears.free();
+        self.embedder.free();
         self.thread
             .take()
             .map_or(Ok(()), |thread| thread.join().expect("the server broke down"))

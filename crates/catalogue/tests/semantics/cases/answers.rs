@@ -64,12 +64,12 @@ pub fn a_long_recording_does_not_fill_the_list(fresh: Fresh) {
     )
     .unwrap();
     assert_eq!(all.len(), 11, "every file, once");
-    let except = Some(id(&*store, "/a/ten-hours.wav"));
+    let exclude_file = Some(id(&*store, "/a/ten-hours.wav"));
     assert_eq!(
         hits(
             &*store,
             &Query {
-                except,
+                exclude_file,
                 limit: 2,
                 ..query.clone()
             }
@@ -259,12 +259,12 @@ pub fn pages_follow_each_other(fresh: Fresh) {
             );
         }
         let mut paged: Vec<Hit> = Vec::new();
-        for skip in (0..70).step_by(7) {
+        for offset in (0..70).step_by(7) {
             paged.extend(
                 search(
                     &*store,
                     &Query {
-                        skip,
+                        offset,
                         limit: 7,
                         ..query.clone()
                     },
@@ -288,20 +288,20 @@ pub fn without_a_question_files_come_by_path(fresh: Fresh) {
         hits(
             &*store,
             &Query {
-                skip: 1,
+                offset: 1,
                 limit: 2,
                 ..query.clone()
             }
         ),
         ["/a.wav", "/a/z.wav"]
     );
-    let except = Some(id(&*store, "/a.wav"));
+    let exclude_file = Some(id(&*store, "/a.wav"));
     assert_eq!(
         hits(
             &*store,
             &Query {
-                except,
-                skip: 1,
+                exclude_file,
+                offset: 1,
                 ..query.clone()
             }
         ),
@@ -310,7 +310,7 @@ pub fn without_a_question_files_come_by_path(fresh: Fresh) {
     let answer = search(
         &*store,
         &Query {
-            skip: 2,
+            offset: 2,
             ..query.clone()
         },
     )

@@ -1,6 +1,6 @@
 //! Filters, and windows that are near to a question.
 
-use hark_catalogue::{Error, Filter};
+use hark_catalogue::{Error, Filter, TextQuery};
 
 use crate::semantics::{DIM, Fresh, TOLERANCE, axis, entry, long_entry, notes, paths, put, slanted, vector};
 
@@ -104,7 +104,9 @@ pub fn each_filter_holds(fresh: Fresh) {
         near.sort();
         assert_eq!(near, expected, "{told:.300}");
         // Every name has the word `wav` left out and its number as a word.
-        let words = store.search_text("1 2 3 4 ", &[], 100, &filter).unwrap();
+        let words = store
+            .search_text(&TextQuery::new("1 2 3 4"), 100, &filter)
+            .unwrap();
         let mut words = paths(&*store, &words.iter().map(|found| found.file).collect::<Vec<_>>());
         words.sort();
         assert_eq!(words, expected, "{told:.300}");

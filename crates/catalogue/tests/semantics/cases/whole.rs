@@ -3,7 +3,7 @@
 use hark_work::progress::no_progress;
 use std::ops::ControlFlow;
 
-use hark_catalogue::{Change, Entry, Filter, Store, duplicates};
+use hark_catalogue::{Change, Entry, Filter, Store, TextQuery, duplicates};
 
 use crate::semantics::{
     Fresh, axis, dumped, entry, failure, id, long_entry, notes, paths, put, slanted, sound_and_whole, stat,
@@ -276,7 +276,9 @@ pub fn threads_read_and_write_at_once(fresh: Fresh) {
                 for seed in 0..30 {
                     let near = store.nearest(&vector(seed), 1000, &Filter::default()).unwrap();
                     assert_eq!(near.len() % 2, 0, "half of a change was seen");
-                    let files = store.search_text("twin", &[], 1000, &Filter::default()).unwrap();
+                    let files = store
+                        .search_text(&TextQuery::new("twin"), 1000, &Filter::default())
+                        .unwrap();
                     let wanted: Vec<i64> = files.iter().map(|found| found.file).collect();
                     assert_eq!(store.files(&wanted).unwrap().len(), wanted.len());
                 }

@@ -1,10 +1,11 @@
 //! Words, and texts that nobody should write.
 
-use hark_catalogue::{Change, Filter, Query};
+use hark_catalogue::{Change, Filter, Query, TextQuery};
 
 use super::{hits, one};
 use crate::semantics::{
-    Fresh, axis, entry, failure, found, notes, paths, put, search_text, slanted, sound_and_whole, vector,
+    Fresh, axis, entry, failure, found, notes, paths, put, search_text, shares, slanted, sound_and_whole,
+    vector,
 };
 
 pub fn words_are_found_in_all_places(fresh: Fresh) {
@@ -22,8 +23,8 @@ pub fn words_are_found_in_all_places(fresh: Fresh) {
     for word in [
         "dog",
         "Bark",
-        "BARK ",
-        "03 ",
+        "BARK",
+        "03",
         "close",
         "fold",
         "whistling",
@@ -49,25 +50,33 @@ pub fn words_are_found_by_their_stems_and_beginnings(fresh: Fresh) {
     let mut barking = entry("/2.wav", vector(1));
     barking.notes = notes(&["dogs barking on the street"], &[]);
     store.apply(&[put(barks), put(barking)]).unwrap();
-    for word in ["bark", "barks ", "Barking", "dogs ", "dog"] {
+    for word in ["bark", "barks", "Barking", "dogs", "dog"] {
         assert_eq!(found(&*store, word), ["/1.wav", "/2.wav"], "{word}");
     }
+    let typed = |text: &str| {
+        let query = TextQuery {
+            prefix: true,
+            ..TextQuery::new(text)
+        };
+        shares(&*store, &query)
+    };
     assert_eq!(
-        found(&*store, "str"),
-        ["/2.wav"],
-        "a last word may be a beginning"
+        typed("str"),
+        [("/2.wav".to_owned(), 1.0)],
+        "a last word may be a prefix"
     );
     assert_eq!(
-        search_text(&*store, "dog str"),
+        typed("dog str"),
         [("/2.wav".to_owned(), 1.0), ("/1.wav".to_owned(), 0.5)]
     );
     assert!(
-        found(&*store, "str ").is_empty(),
-        "one with something after it is finished"
+        typed("str ").is_empty(),
+        "a word with something after it is complete"
     );
+    assert!(typed("str xyz").is_empty(), "and so is one before others");
     assert!(
-        found(&*store, "str xyz").is_empty(),
-        "and so is one before others"
+        found(&*store, "str").is_empty(),
+        "without the wish, no word is a prefix"
     );
 }
 
@@ -87,8 +96,8 @@ pub fn the_share_of_words_decides_first(fresh: Fresh) {
             noted("/4.wav", &["a the on"]),
         ])
         .unwrap();
-    let shares = search_text(&*store, "the heavy rain on the roof ");
-    let by_path: Vec<(&str, f64)> = shares
+    let found = search_text(&*store, "the heavy rain on the roof");
+    let by_path: Vec<(&str, f64)> = found
         .iter()
         .map(|(path, share)| (path.as_str(), *share))
         .collect();
@@ -98,20 +107,20 @@ pub fn the_share_of_words_decides_first(fresh: Fresh) {
     assert_eq!(by_path.len(), 3, "words such as `the` do not count");
     assert_eq!(
         store
-            .search_text("heavy rain roof ", &[], 1, &Filter::default())
+            .search_text(&TextQuery::new("heavy rain roof"), 1, &Filter::default())
             .unwrap()
             .len(),
         1
     );
     assert!(
         store
-            .search_text("rain", &[], 0, &Filter::default())
+            .search_text(&TextQuery::new("rain"), 0, &Filter::default())
             .unwrap()
             .is_empty()
     );
     assert_eq!(
         store
-            .search_text("rain", &[], usize::MAX, &Filter::default())
+            .search_text(&TextQuery::new("rain"), usize::MAX, &Filter::default())
             .unwrap()
             .len(),
         3
@@ -135,16 +144,18 @@ pub fn unwanted_words_keep_files_away(fresh: Fresh) {
         .unwrap();
     let ask = |without: &[&str]| {
         let without: Vec<String> = without.iter().map(|&word| word.to_owned()).collect();
-        let found = store
-            .search_text("dog", &without, 10, &Filter::default())
-            .unwrap();
+        let dog = TextQuery {
+            exclude: &without,
+            ..TextQuery::new("dog")
+        };
+        let found = store.search_text(&dog, 10, &Filter::default()).unwrap();
         let mut found = paths(&*store, &found.iter().map(|found| found.file).collect::<Vec<_>>());
         found.sort();
         let by_meaning = hits(
             &*store,
             &Query {
                 vector: Some(axis(0)),
-                without: without.clone(),
+                exclude_words: without.clone(),
                 ..one()
             },
         );
@@ -153,7 +164,7 @@ pub fn unwanted_words_keep_files_away(fresh: Fresh) {
             hits(
                 &*store,
                 &Query {
-                    without: without.clone(),
+                    exclude_words: without.clone(),
                     ..one()
                 }
             ),
@@ -208,9 +219,11 @@ pub fn nothing_in_a_text_is_syntax(fresh: Fresh) {
     ] {
         assert!(found(&*store, text).contains(&"/dog.wav".to_owned()), "{text:?}");
         assert!(!found(&*store, text).contains(&"/cat.wav".to_owned()), "{text:?}");
-        store
-            .search_text("dog", &[text.to_owned()], 10, &Filter::default())
-            .unwrap();
+        let dog = TextQuery {
+            exclude: &[text.to_owned()],
+            ..TextQuery::new("dog")
+        };
+        store.search_text(&dog, 10, &Filter::default()).unwrap();
     }
     assert_eq!(found(&*store, "NEAR"), ["/dog.wav"], "it is a word like others");
     assert_eq!(found(&*store, "OR"), Vec::<String>::new());
