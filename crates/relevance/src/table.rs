@@ -422,10 +422,12 @@ mod tests {
     #[test]
     fn a_cancelled_table_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["g.npy", "g.safetensors", "g.npz"] {
+        // Three captions are one block: the pass behind a sparse file is over before it can be cancelled.
+        for name in ["g.npy", "g.safetensors"] {
             let file = TableFile::new(&folder.path().join(name)).unwrap();
             let cancel = |_, _| ControlFlow::Break(());
-            assert!(table(None).save(&file, "m", 1, &cancel).is_err(), "{name}");
+            let saved = table(None).save(&file, "m", 1, &cancel);
+            assert_eq!(saved, Err(Error::Cancelled), "{name}");
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

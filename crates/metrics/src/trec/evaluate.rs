@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Qrels, Run, escape, unescape};
 use crate::Error;
-use crate::{
+use crate::retrieval::{
     GradedReport, Ranking, Report, Scratch, Ties, check_different, gain_of_placed, ideal_gain, mean,
     mean_chance, name_keys, ndcg_chance, of_ranks, tie_key,
 };
