@@ -51,7 +51,7 @@ OWNERS = {
     "postgres": {"hark-catalogue"},
     "axum": {"hark-serve"},
     "tokio": {"hark-serve"},
-    "ureq": {"hark"},
+    "ureq": {"hark-models"},
     "clap": {"hark", "hark-bench"},
     "anyhow": {"hark", "hark-bench"},
 }

@@ -1,11 +1,12 @@
-//! Where hark keeps what it downloads and computes.
+//! Where hark keeps what it downloads and computes: the one place that asks the environment for folders.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use hark_models::{Hub, ModelStore};
 
-/// The folder of models and caches: `HARK_HOME`, or `hark` in the user's cache folder as the XDG specification has it; and that
-/// of libraries, which took hours to make and are no cache: in `HARK_HOME` too, or `hark` in the user's data folder.
+/// Models and caches are in `HARK_HOME`, or in `hark` in the user's cache folder by the XDG specification. Libraries take hours
+/// to make and are not a cache: they are in `HARK_HOME` too, or in `hark` in the user's data folder.
 #[derive(Debug, Clone)]
 pub struct Home {
     cache: PathBuf,
@@ -13,7 +14,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// Finds the folder; it need not exist yet.
+    /// The folders of the environment; they need not exist yet.
     pub fn find() -> Result<Self> {
         let set = |name| {
             std::env::var_os(name)
@@ -31,7 +32,7 @@ impl Home {
                 .filter(|path| path.is_absolute())
                 .or_else(|| set("HOME").map(|home| home.join(below)))
                 .map(|path| path.join("hark"))
-                .context("no place for models and caches: set HARK_HOME to a folder")
+                .context("no folder for models and caches: set HARK_HOME to one")
         };
         Ok(Self {
             cache: place("XDG_CACHE_HOME", ".cache")?,
@@ -39,23 +40,9 @@ impl Home {
         })
     }
 
-    /// A home in this folder, for tests.
-    #[cfg(test)]
-    pub fn at(folder: &std::path::Path) -> Self {
-        Self {
-            cache: folder.to_owned(),
-            data: folder.to_owned(),
-        }
-    }
-
-    /// Models, one folder each.
-    pub fn models(&self) -> PathBuf {
-        self.cache.join("models")
-    }
-
-    /// Downloads that are not complete.
-    pub fn partial(&self) -> PathBuf {
-        self.cache.join("partial")
+    /// The models of this machine.
+    pub fn models(&self) -> ModelStore {
+        ModelStore::at(&self.cache)
     }
 
     /// Decoded recordings and features that trainings share.
@@ -63,12 +50,12 @@ impl Home {
         self.cache.join("training")
     }
 
-    /// Soundscapes that recipes asked for, one folder for each setting.
+    /// Soundscapes of recipes, one folder for each setting.
     pub fn soundscapes(&self) -> PathBuf {
         self.cache.join("soundscapes")
     }
 
-    /// Vectors of splits that were evaluated before.
+    /// Embeddings of splits that were evaluated before.
     pub fn evaluations(&self) -> PathBuf {
         self.cache.join("evaluations")
     }
@@ -78,8 +65,17 @@ impl Home {
         self.data.join("libraries")
     }
 
-    /// Caption vectors that were computed before.
+    /// Caption embeddings that were computed before.
     pub fn embeddings(&self) -> PathBuf {
         self.cache.join("embeddings")
     }
+}
+
+/// The hub of the environment: `HF_ENDPOINT` names a mirror, `HF_TOKEN` is for one that asks for it.
+pub fn hub() -> Hub {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    Hub::new(
+        set("HF_ENDPOINT").as_deref().unwrap_or(Hub::PUBLIC),
+        set("HF_TOKEN"),
+    )
 }

@@ -3,7 +3,6 @@
 mod commands;
 mod home;
 mod library;
-mod models;
 mod npy;
 mod output;
 mod progress;

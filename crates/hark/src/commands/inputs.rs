@@ -11,10 +11,10 @@ use hark_encode::Compute;
 use hark_encode::card::ClipLength;
 use hark_encode::sentence::{CachedSentenceEncoder, Embedded, SentenceModel};
 use hark_evaluate::{Direction, Metric};
+use hark_models::{BUILT_IN, PUBLISHED};
 use hark_nearest::Vectors;
 
 use crate::home::Home;
-use crate::models::{self, KNOWN};
 use crate::{output, progress};
 
 /// Caption files and how to read them.
@@ -214,21 +214,21 @@ impl CaptionVectors {
 impl ModelArgs {
     /// The model's name: the one that was asked for, or the built-in one.
     pub fn name(&self) -> &str {
-        self.model.as_deref().unwrap_or(models::BUILT_IN)
+        self.model.as_deref().unwrap_or(BUILT_IN)
     }
 
     /// Opens the model; its weights are read only if a caption needs them.
     fn open(&self) -> Result<CachedSentenceEncoder> {
         let home = Home::find()?;
         if self.model.is_none() {
-            let full = KNOWN[0].name;
+            let full = PUBLISHED[0].name;
             eprintln!(
                 "hark: using the built-in encoder {}; for the full one: hark models pull {full}, then --model {full}",
-                models::BUILT_IN
+                BUILT_IN
             );
         }
         let cache = (!self.no_cache).then(|| home.embeddings());
-        let model = models::open(&home, self.name())?;
+        let model = home.models().open_sentence_encoder(self.name())?;
         Ok(CachedSentenceEncoder::open(
             model,
             cache.as_deref(),

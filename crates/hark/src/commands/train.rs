@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::inputs::ThreadArgs;
 use crate::home::Home;
-use crate::{models, output, progress};
+use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark train recipes/soundscape-quick.toml
@@ -133,7 +133,7 @@ impl Training<'_> {
 
     fn run_here(self, home: &Home, on_event: OnEvent<'_>) -> Result<TrainResult> {
         let find = |name: &str| {
-            models::find(home, name).map_err(|error| Error::Model {
+            home.models().find(name).map_err(|error| Error::Model {
                 what: format!("{error:#}"),
             })
         };
@@ -142,9 +142,12 @@ impl Training<'_> {
         let compute = Compute::cpu(self.threads);
         let mut embed = |captions: &[&str]| {
             if encoder.is_none() {
-                let model = models::open(home, &encoder_name).map_err(|error| Error::Model {
-                    what: format!("objective.sentence-encoder: {error:#}"),
-                })?;
+                let model = home
+                    .models()
+                    .open_sentence_encoder(&encoder_name)
+                    .map_err(|error| Error::Model {
+                        what: format!("objective.sentence-encoder: {error:#}"),
+                    })?;
                 encoder = Some(CachedSentenceEncoder::open(
                     model,
                     Some(&home.embeddings()),

@@ -16,6 +16,7 @@ use anyhow::Result;
 use hark_audio::AudioSummary;
 use hark_catalogue::{AudioInfo, Change, Entry, Failure, IndexedFile, Notes, Store, Window};
 use hark_encode::model::{AudioEncoder, ClipVector, EmbedEvent};
+use hark_work::files::hex;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -24,7 +25,7 @@ use sha2::{Digest, Sha256};
 use super::notes::Annotations;
 use super::plan::{Plan, Shard, is_within, plan};
 use super::walk::{Scan, ScannedFile, stat, walk};
-use crate::{models, output, progress};
+use crate::{output, progress};
 
 /// Files that are read before they are embedded together.
 const AT_ONCE: usize = 32;
@@ -464,7 +465,7 @@ fn hash(path: &Path) -> Result<String, String> {
                 return Err(std::io::ErrorKind::Interrupted.into());
             }
             if read == 0 {
-                return Ok(models::hex(&hash.finalize()));
+                return Ok(hex(&hash.finalize()));
             }
             hash.update(&bytes[..read]);
         }

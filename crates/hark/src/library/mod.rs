@@ -19,11 +19,11 @@ use hark_catalogue::sqlite::{self, SqliteStore};
 use hark_catalogue::{Error, PostgresStore, Settings, Store};
 use hark_encode::Compute;
 use hark_encode::model::{AudioEncoder, TextEncoder, fingerprint};
+use hark_models::Model;
 
 pub use ears::ModelEmbedder;
 
 use crate::home::Home;
-use crate::models::{self, Model};
 
 /// The variable that names a server, so that its password need not be an argument, which others can see.
 const STORE: &str = "HARK_STORE";
@@ -185,7 +185,7 @@ pub struct LibraryModel {
 impl LibraryModel {
     /// Finds the model that the user named.
     pub fn find(home: &Home, name: &str) -> Result<Self> {
-        let Model::Towers(folder) = models::open_any(home, name)? else {
+        let Model::Towers(folder) = home.models().open(name)? else {
             bail!("{name} is a sentence encoder: it reads captions, and a library needs a model that hears");
         };
         let path = Path::new(name);

@@ -6,12 +6,12 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use hark_encode::card::ClipLength;
 use hark_encode::model::TextEncoder;
+use hark_models::Model;
 use hark_nearest::Vectors;
 use serde_json::json;
 
 use super::inputs::{ColumnArgs, ModelArgs, clip, gather};
 use crate::home::Home;
-use crate::models::{self, Model};
 use crate::{npy, output, progress};
 
 mod recordings;
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<()> {
     let captions = gather(&args.texts, &args.files, &args.columns)?;
     let captions: Vec<&str> = captions.iter().map(String::as_str).collect();
     match &args.model.model {
-        Some(name) => match models::open_any(&Home::find()?, name)? {
+        Some(name) => match Home::find()?.models().open(name)? {
             Model::Towers(folder) => {
                 let encoder = TextEncoder::open(&folder, &args.model.threads.compute())?;
                 let bar = progress::items("embedding texts");

@@ -12,12 +12,12 @@ use anyhow::{Context, Result, bail};
 use fs_err as fs;
 use hark_encode::Error;
 use hark_encode::model::{AudioEncoder, ClipVector, EmbedEvent, fingerprint};
+use hark_models::Model;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Args;
 use crate::home::Home;
-use crate::models::{self, Model};
 use crate::{npy, output, progress};
 
 /// How much work a kill can cost.
@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<()> {
             "recordings need a model with an audio tower: give --model (see hark models list, hark models import)"
         );
     };
-    let Model::Towers(folder) = models::open_any(&Home::find()?, name)? else {
+    let Model::Towers(folder) = Home::find()?.models().open(name)? else {
         bail!("{name} is a sentence encoder: it reads captions, not recordings");
     };
     let encoder = AudioEncoder::open(&folder, &args.model.threads.compute())?.with_clip(args.clip);

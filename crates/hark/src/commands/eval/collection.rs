@@ -8,12 +8,13 @@ use hark_encode::model::{self, AudioEncoder, EmbedEvent, TextEncoder};
 use hark_evaluate::SplitEmbeddings;
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
+use hark_models::Model;
+use hark_work::files::hex;
 use sha2::{Digest, Sha256};
 
 use super::Args;
 use crate::commands::train::with_soundscapes;
 use crate::home::Home;
-use crate::models::{self, Model};
 use crate::{npy, output, progress};
 
 /// A split with its vectors.
@@ -137,7 +138,7 @@ fn find(home: &Home, name: &str) -> Result<Model> {
     if hark_encode::model::is_model(&best) {
         return Ok(Model::Towers(best));
     }
-    models::open_any(home, name)
+    Ok(home.models().open(name)?)
 }
 
 /// The sets that `--data` and `--split` name; without them, the test split of the model's own run.
@@ -294,7 +295,7 @@ fn key(folder: &Path, data: &Dataset) -> Result<String> {
     for pair in &data.pairs {
         hash.update(format!("{}\0{}\0", pair.clip, pair.caption));
     }
-    Ok(models::hex(&hash.finalize()[..16]))
+    Ok(hex(&hash.finalize()[..16]))
 }
 
 /// Vectors of recordings, in their order; of one that cannot be read, none.

@@ -7,12 +7,13 @@ use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use hark_encode::sentence::{CachedSentenceEncoder, Card, CardCaptions, SentenceModel, StaticEncoder};
 use hark_learn::distil::{Distilled, Options, Teacher, distil};
+use hark_models::PublishedModel;
+use hark_work::files::hex;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::commands::inputs::{CaptionArgs, ThreadArgs, warn};
 use crate::home::Home;
-use crate::models::{self, IndexedFile};
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Example:
@@ -73,12 +74,12 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("{}: exists already; name a new folder", args.out.display());
     }
     let home = Home::find()?;
-    let model = models::open(&home, &args.teacher)?;
+    let model = home.models().open_sentence_encoder(&args.teacher)?;
     let SentenceModel::Transformer(folder) = &model else {
         bail!("{}: a static encoder is no teacher", args.teacher);
     };
     let (vocabulary, dim) = (folder.tokenizer()?.vocabulary(), folder.dim());
-    let fingerprint = models::hex(&folder.fingerprint()?);
+    let fingerprint = hex(&folder.fingerprint()?);
     let set = args.captions.read()?;
     let card = card(args, fingerprint)?;
     let threads = args.threads.count();
@@ -126,7 +127,7 @@ pub fn run(args: &Args) -> Result<()> {
         return output::print_json(&json!({
             "out": args.out,
             "bytes": bytes.len(),
-            "sha256": models::hex(&Sha256::digest(&bytes)),
+            "sha256": hex(&Sha256::digest(&bytes)),
             "captions": made.captions,
             "words_and_pieces": made.words,
             "pairs": made.pairs,
@@ -156,7 +157,7 @@ fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
         let file = last(path)
             .filter(|name| name != "-")
             .context("distil reads files, so that its card can say which")?;
-        let sha256 = models::hex(&Sha256::digest(fs_err::read(path)?));
+        let sha256 = hex(&Sha256::digest(fs_err::read(path)?));
         captions.push(CardCaptions {
             file,
             sha256,
@@ -180,7 +181,7 @@ fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
         args.seed,
         args.captions_licence,
     );
-    let teacher_licence = IndexedFile::find(&teacher)
+    let teacher_licence = PublishedModel::find(&teacher)
         .map_or("unknown", |known| known.licence)
         .to_owned();
     let captions_licence = args.captions_licence.clone();
@@ -225,6 +226,6 @@ fn readme(card: &Card, made: &Distilled, bytes: &[u8]) -> String {
         card.captions_licence,
         card.command,
         output::group_digits(bytes.len()),
-        models::hex(&Sha256::digest(bytes)),
+        hex(&Sha256::digest(bytes)),
     )
 }

@@ -6,11 +6,12 @@ use anyhow::{Context, Result, bail};
 use hark_corpus::DatasetConfig;
 use hark_evaluate::{Direction, Metric, ScoredQueries, compare};
 use hark_learn::run;
+use hark_work::files::hex;
 use sha2::{Digest, Sha256};
 
 use super::plan::{Job, Plan};
 use super::work::RunResult;
-use crate::{models, output};
+use crate::output;
 use hark_study::results::{
     Comparison, DirectionMetrics, Method, Point, Published, PublishedData, RunFigures, Study,
 };
@@ -265,5 +266,5 @@ fn provenance(plan: &Plan, runs: &[Vec<(&Job, RunResult)>]) -> Result<Vec<(Strin
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    models::hex(&Sha256::digest(bytes))
+    hex(&Sha256::digest(bytes))
 }

@@ -16,13 +16,14 @@ use hark_evaluate::retrieval::scored_queries;
 use hark_evaluate::{Direction, DirectionMetrics, Truth, TruthSource};
 use hark_learn::run::{self, Run};
 use hark_learn::trainer::{TrainEvent, TrainResult};
+use hark_work::files::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::plan::{Job, Plan};
 use crate::commands::train::Training;
 use crate::home::Home;
-use crate::{models, output, progress};
+use crate::{output, progress};
 
 /// The file that says that a training of a study is done.
 pub const RESULT: &str = "result.json";
@@ -337,7 +338,7 @@ fn models_of(plan: &Plan, home: &Home) -> Result<Vec<Vec<(String, String)>>> {
         if recipe.objective.needs_teacher() {
             let name = recipe.objective.sentence_encoder.clone();
             if encoder.is_none() {
-                encoder = Some(models::hex(&models::open(home, &name)?.fingerprint()?));
+                encoder = Some(hex(&home.models().open_sentence_encoder(&name)?.fingerprint()?));
             }
             models.push((
                 format!("sentence encoder {name}"),
@@ -349,11 +350,11 @@ fn models_of(plan: &Plan, home: &Home) -> Result<Vec<Vec<(String, String)>>> {
             recipe.text.as_ref().and_then(|side| side.weights.clone()),
         ];
         for name in sides.into_iter().flatten() {
-            let print = hark_encode::model::fingerprint(&models::find(home, &name)?)?;
+            let print = hark_encode::model::fingerprint(&home.models().find(&name)?)?;
             models.push((format!("weights {name}"), print));
         }
         if let Some(name) = recipe.training.init_from {
-            let print = hark_encode::model::fingerprint(&models::find(home, &name)?)?;
+            let print = hark_encode::model::fingerprint(&home.models().find(&name)?)?;
             models.push((format!("start {name}"), print));
         }
         all.push(models);
@@ -370,7 +371,7 @@ fn hash(data: &Dataset) -> String {
             hash.update(text.as_bytes());
         }
     }
-    models::hex(&hash.finalize())
+    hex(&hash.finalize())
 }
 
 /// Removes what a finished training is not kept for. It cannot be resumed then, and need not be.

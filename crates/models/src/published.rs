@@ -1,36 +1,36 @@
-//! The models that `hark models pull` can get, and what their files must be.
+//! Models that can be downloaded by name, and the hashes of their files.
 
-/// A model that can be pulled by name.
+/// A model that can be downloaded by name.
 #[derive(Debug)]
-pub struct IndexedFile {
-    /// The name that users type.
+pub struct PublishedModel {
+    /// In lower case; [`PublishedModel::find`] accepts any case.
     pub name: &'static str,
-    /// One line on what it is.
+    /// One line for the list of models.
     pub about: &'static str,
-    /// The licence of the weights.
+    /// Licence of the weights.
     pub licence: &'static str,
-    /// The repository on the Hugging Face hub.
+    /// Repository on the Hugging Face hub.
     pub hub: &'static str,
-    /// Its files; the hashes hold for every source.
-    pub files: &'static [KnownFile],
-    /// The [fingerprint](hark_encode::sentence::SentenceFolder::fingerprint) of the whole, which covers what the small
-    /// files say.
+    /// The hashes are the same for every source.
+    pub files: &'static [PublishedFile],
+    /// The [fingerprint](hark_encode::sentence::SentenceFolder::fingerprint) of the model, which covers the contents of the
+    /// small files.
     pub fingerprint: &'static str,
-    /// Python packages that carry it.
+    /// Python packages that contain the model.
     pub packages: Packages,
 }
 
-/// A file of a known model.
+/// A file of a published model.
 #[derive(Debug, Clone)]
-pub struct KnownFile {
+pub struct PublishedFile {
     /// Path within the model folder.
     pub path: &'static str,
-    /// SHA-256 of weights and vocabulary. The small configuration files differ in white space from source to source: what
-    /// they say is checked by the model's fingerprint.
+    /// SHA-256 of weights and vocabulary. The small configuration files differ in white space between sources; the
+    /// model's fingerprint covers their contents.
     pub sha256: Option<&'static str>,
 }
 
-/// How a model lies in Python packages.
+/// Where a model is inside Python packages.
 #[derive(Debug)]
 pub enum Packages {
     /// The files themselves, in this folder of one package.
@@ -40,17 +40,17 @@ pub enum Packages {
         /// The folder inside the wheel.
         inside: &'static str,
     },
-    /// Pieces of one zip archive, one in each package, in this order.
+    /// One zip archive cut into pieces, one in each package, in this order.
     SplitZip {
         /// `NAME==VERSION` of each.
         packages: &'static [&'static str],
-        /// Pieces are called this and `.001`, `.002`, ...
+        /// Name of the archive; the pieces append `.001`, `.002`, ...
         archive: &'static str,
     },
 }
 
 impl Packages {
-    /// The packages, `NAME==VERSION`, in order.
+    /// All packages, `NAME==VERSION`, in order.
     pub fn all(&self) -> Vec<&'static str> {
         match self {
             Self::Folder { package, .. } => vec![package],
@@ -59,27 +59,29 @@ impl Packages {
     }
 }
 
-impl IndexedFile {
-    /// A known model by its name, in any case.
-    pub fn find(name: &str) -> Option<&'static IndexedFile> {
-        KNOWN.iter().find(|known| known.name.eq_ignore_ascii_case(name))
+impl PublishedModel {
+    /// The model of this name, in any case.
+    pub fn find(name: &str) -> Option<&'static PublishedModel> {
+        PUBLISHED
+            .iter()
+            .find(|model| model.name.eq_ignore_ascii_case(name))
     }
 }
 
-const fn pinned(path: &'static str, sha256: &'static str) -> KnownFile {
-    KnownFile {
+const fn pinned(path: &'static str, sha256: &'static str) -> PublishedFile {
+    PublishedFile {
         path,
         sha256: Some(sha256),
     }
 }
 
-const fn read(path: &'static str) -> KnownFile {
-    KnownFile { path, sha256: None }
+const fn read(path: &'static str) -> PublishedFile {
+    PublishedFile { path, sha256: None }
 }
 
-/// All known models.
-pub const KNOWN: &[IndexedFile] = &[
-    IndexedFile {
+/// All models that can be downloaded.
+pub const PUBLISHED: &[PublishedModel] = &[
+    PublishedModel {
         name: "all-mpnet-base-v2",
         about: "Sentence-BERT on MPNet base, 768 dimensions: the encoder of the paper",
         licence: "Apache-2.0",
@@ -111,7 +113,7 @@ pub const KNOWN: &[IndexedFile] = &[
             archive: "all-mpnet-base-v2.zip",
         },
     },
-    IndexedFile {
+    PublishedModel {
         name: "all-minilm-l6-v2",
         about: "Sentence-BERT on MiniLM, 6 layers, 384 dimensions: five times as fast",
         licence: "Apache-2.0",

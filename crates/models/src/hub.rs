@@ -1,19 +1,17 @@
-//! Files from the Hugging Face hub over HTTPS, resumed where they were left.
+//! Files from the Hugging Face hub over HTTPS, resumed where an earlier attempt ended.
 //!
-//! The hub serves a file at `ENDPOINT/REPOSITORY/resolve/REVISION/PATH` and honours ranges. That is all this needs, so
-//! that a small HTTP client takes the place of the hub's own.
+//! The hub serves a file at `ENDPOINT/REPOSITORY/resolve/REVISION/PATH` and honours ranges. Nothing more is needed, so a
+//! small HTTP client replaces the hub's own, which brings hundreds of crates.
 
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
 use fs_err::{File, OpenOptions};
+use hark_work::progress::Cancelled;
 
-use crate::progress;
-
-/// The public hub.
-const ENDPOINT: &str = "https://huggingface.co";
+use crate::error::Error;
+use crate::pull::{OnPullEvent, PullEvent};
 
 /// A hub and how to reach it.
 #[derive(Debug, Clone)]
@@ -24,16 +22,10 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// The hub of the environment: `HF_ENDPOINT` names a mirror, `HF_TOKEN` is for one that asks for it.
-    pub fn from_environment() -> Self {
-        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Self::new(
-            &set("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned()),
-            set("HF_TOKEN"),
-        )
-    }
+    /// The address of the public hub.
+    pub const PUBLIC: &str = "https://huggingface.co";
 
-    /// A hub at an address.
+    /// The hub at an address ([`Hub::PUBLIC`] or a mirror), with a token where it asks for one.
     pub fn new(endpoint: &str, token: Option<String>) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_connect(Some(Duration::from_secs(15)))
@@ -48,8 +40,15 @@ impl Hub {
         }
     }
 
-    /// Fetches a file to `target`, going on from what an earlier attempt left at `target` with `.part` behind it.
-    pub fn fetch(&self, repository: &str, file: &str, target: &Path) -> Result<()> {
+    /// Downloads a file to `target`. Until it is complete it is called `target` with `.part` appended; what an earlier
+    /// attempt left there is not downloaded again.
+    pub(crate) fn fetch(
+        &self,
+        repository: &str,
+        file: &str,
+        target: &Path,
+        on_event: OnPullEvent<'_>,
+    ) -> Result<(), Error> {
         let url = format!("{}/{repository}/resolve/main/{file}", self.endpoint);
         let part = target.with_added_extension("part");
         let have = fs_err::metadata(&part).map_or(0, |metadata| metadata.len());
@@ -61,7 +60,10 @@ impl Hub {
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
-        let mut response = request.call().with_context(|| url.clone())?;
+        let mut response = request.call().map_err(|source| Error::Request {
+            url: url.clone(),
+            source: Box::new(source),
+        })?;
         let range = response
             .headers()
             .get("content-range")
@@ -79,34 +81,35 @@ impl Hub {
             }
             206 | 416 => {
                 fs_err::remove_file(&part)?;
-                bail!("{url}: what was there of the file is of no use; run the command again to start anew");
+                return Err(Error::StalePart { url });
             }
-            status => bail!("{url}: the server answers {status}"),
+            status => return Err(Error::Status { url, status }),
         };
         let length = response.body().content_length();
-        let bar = progress::bytes(file);
-        bar.set_length(start + length.unwrap_or(0));
-        bar.set_position(start);
         let mut body = response.body_mut().as_reader();
         let mut buffer = vec![0; 1 << 16];
         let mut got = 0;
         loop {
-            let count = body
-                .read(&mut buffer)
-                .with_context(|| format!("{url}: the connection broke; run the command again to go on"))?;
+            let event = PullEvent::Downloading {
+                file,
+                done: start + got,
+                total: length.map(|length| start + length),
+            };
+            if on_event(event).is_break() {
+                return Err(Cancelled.into());
+            }
+            let count = body.read(&mut buffer).map_err(|source| Error::Interrupted {
+                url: url.clone(),
+                source,
+            })?;
             if count == 0 {
                 break;
             }
-            if progress::stopped() {
-                bail!("{url}: stopped; run the command again to go on");
-            }
             output.write_all(&buffer[..count])?;
             got += count as u64;
-            bar.inc(count as u64);
         }
-        bar.finish_and_clear();
-        if let Some(length) = length.filter(|&length| length != got) {
-            bail!("{url}: {got} of {length} bytes came; run the command again to go on");
+        if let Some(expected) = length.filter(|&length| length != got) {
+            return Err(Error::Truncated { url, got, expected });
         }
         output.flush()?;
         output.sync_all()?;

