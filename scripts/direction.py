@@ -18,7 +18,7 @@ ALLOWED = {
     "hark-relevance": {"hark-nearest", "hark-work"},
     "hark-corpus": {"hark-audio", "hark-work"},
     "hark-soundscape": {"hark-audio", "hark-corpus", "hark-work"},
-    "hark-encode": {"hark-audio", "hark-torchfile", "hark-work"},
+    "hark-encode": {"hark-audio", "hark-nearest", "hark-torchfile", "hark-work"},
     "hark-models": {"hark-encode", "hark-work"},
     "hark-evaluate": {
         "hark-corpus", "hark-encode", "hark-metrics", "hark-nearest", "hark-relevance", "hark-soundscape", "hark-work",

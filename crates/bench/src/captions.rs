@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 use hark_corpus::{CaptionSet, Format};
-use hark_encode::Compute;
-use hark_encode::sentence::{CachedSentenceEncoder, SentenceEncoder, SentenceModel, StaticEncoder};
-use hark_work::progress::no_progress;
+use hark_encode::sentence::{SentenceModel, StaticEncoder};
+use hark_encode::{Compute, SentenceEncoder};
 use serde_json::json;
 
 use crate::{Measured, ThreadArgs};
@@ -49,20 +48,11 @@ pub(crate) fn encode(args: &Args) -> Measured {
     let mut texts = set.texts();
     texts.truncate(args.count.unwrap_or(texts.len()));
     let threads = args.threads.count().get();
-    let (start, vectors) = match &model {
-        SentenceModel::Transformer(folder) => {
-            let encoder = SentenceEncoder::load(folder, &Compute::cpu(threads))?;
-            let start = Instant::now();
-            (start, encoder.embed(&texts, &no_progress)?)
-        }
-        SentenceModel::Static(_) => {
-            let mut encoder = CachedSentenceEncoder::open(model, None, &Compute::cpu(threads))?;
-            let start = Instant::now();
-            (start, encoder.embed(&texts, &no_progress)?.vectors)
-        }
-    };
+    let encoder = SentenceEncoder::load(model, &Compute::cpu(threads))?;
+    let start = Instant::now();
+    let embeddings = encoder.embed(&texts)?;
     let seconds = start.elapsed().as_secs_f64();
     Ok(json!({
-        "seconds": seconds, "captions": texts.len(), "dim": vectors.len() / texts.len().max(1), "threads": threads,
+        "seconds": seconds, "captions": texts.len(), "dim": embeddings.dim(), "threads": threads,
     }))
 }

@@ -189,6 +189,10 @@ pub enum Error {
         what: String,
     },
 
+    /// Rows that no embedding can have: not finite, or of impossible length.
+    #[error("the model gives unusable embeddings: {0}")]
+    Embeddings(#[from] hark_nearest::Error),
+
     /// The caller's progress callback asked to stop.
     #[error("cancelled")]
     Cancelled,

@@ -22,6 +22,7 @@ pub mod checkpoint;
 mod compute;
 pub mod dropout;
 pub mod dual;
+mod dual_model;
 mod error;
 mod hugging_face;
 pub mod import;
@@ -38,5 +39,9 @@ pub mod weights;
 pub mod weights_file;
 
 pub use compute::Compute;
+pub use dual_model::DualModel;
 pub use error::Error;
+pub use hark_nearest::{Embeddings, Failure};
 use hark_work::progress::Progress;
+pub use import::import;
+pub use sentence::SentenceEncoder;

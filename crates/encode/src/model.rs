@@ -11,6 +11,7 @@
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::tensor::{Device, Tensor, TensorData};
@@ -25,7 +26,7 @@ use crate::texts::{self, normalise, numbers};
 use crate::tokenize::Tokenizer;
 use crate::towers::{AudioConfig, AudioTower, MelBatch, TextTower, TokenBatch, Tower};
 use crate::weights::{RandomInit, TensorSource, ZeroInit};
-use crate::{Compute, Error, Progress, weights_file};
+use crate::{Compute, Embeddings, Error, Failure, Progress, weights_file};
 use hark_work::workers;
 
 /// Files of a model folder.
@@ -123,17 +124,6 @@ pub struct TextEncoder {
     compute: Compute,
 }
 
-/// What [`TextEncoder::embed`] gives.
-#[derive(Debug)]
-pub struct TextVectors {
-    /// `[texts, dim]`, in the texts' order.
-    pub vectors: Vec<f32>,
-    /// Length of a row.
-    pub dim: usize,
-    /// How many texts were longer than the model reads.
-    pub cut: usize,
-}
-
 impl TextEncoder {
     /// Loads the text side of a model folder.
     ///
@@ -173,20 +163,16 @@ impl TextEncoder {
         self.card.side.projection.last().copied().unwrap_or_else(width)
     }
 
-    /// Vectors of all texts.
+    /// Embeds texts; row i belongs to text i.
     ///
     /// # Errors
     /// If the tokenizer or the model cannot take a text, or `progress` asks to stop.
-    pub fn embed(&self, texts: &[&str], progress: Progress<'_>) -> Result<TextVectors, Error> {
+    pub fn embed(&self, texts: &[&str], progress: Progress<'_>) -> Result<Embeddings, Error> {
         let dim = self.dim();
         let prepared: Vec<String> = texts.iter().map(|text| self.card.prepare(text)).collect();
         let prepared: Vec<&str> = prepared.iter().map(String::as_str).collect();
-        let mut result = TextVectors {
-            vectors: vec![0.0; texts.len() * dim],
-            dim,
-            cut: 0,
-        };
-        let mut done = 0;
+        let mut rows = vec![0.0; texts.len() * dim];
+        let (mut done, mut truncated) = (0, 0);
         let projected = !self.card.side.projection.is_empty();
         let forward = |batch: &TokenBatch| {
             let features = self.side.tower.forward(batch, None)?;
@@ -198,10 +184,10 @@ impl TextEncoder {
             self.compute.threads(),
             &forward,
             &mut |batch| {
-                result.cut += batch.cut;
+                truncated += batch.cut;
                 done += batch.captions.len();
                 for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(dim)) {
-                    let place = &mut result.vectors[nth * dim..][..dim];
+                    let place = &mut rows[nth * dim..][..dim];
                     place.copy_from_slice(vector);
                     if projected {
                         normalise(place, texts[nth])?;
@@ -210,7 +196,7 @@ impl TextEncoder {
                 Ok(hark_work::progress::report(progress, done, texts.len())?)
             },
         )?;
-        Ok(result)
+        Ok(Embeddings::new(rows, dim)?.with_truncated(truncated))
     }
 }
 
@@ -405,6 +391,44 @@ impl AudioEncoder {
         let size = self.segment_samples();
         let segments = Segments::with_windows(paths, self.rate(), size, self.card.clip, hop);
         self.embed_segments(segments, deliver)
+    }
+
+    /// Embeds recordings. Rows are in the order of the paths and have them as ids; a recording that cannot be read has no
+    /// row but a [`Failure`], and the others go on. Progress counts recordings and is reported for every segment, so that
+    /// a long recording can be cancelled.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] if `progress` asks to stop, or if threads cannot be started.
+    pub fn embed(&self, paths: &[PathBuf], progress: Progress<'_>) -> Result<Embeddings, Error> {
+        let mut results: Vec<Option<Result<ClipVector, Error>>> = Vec::new();
+        results.resize_with(paths.len(), || None);
+        let mut done = 0;
+        self.embed_files(paths, &mut |event| {
+            if let EmbedEvent::Recording { file, result } = event {
+                results[file] = Some(result);
+                done += 1;
+            }
+            progress(done, paths.len() as u64)
+        })?;
+        let (mut rows, mut ids, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        for (path, result) in paths.iter().zip(results) {
+            let id = path.display().to_string();
+            match result {
+                Some(Ok(clip)) => {
+                    rows.extend(clip.vector);
+                    ids.push(id);
+                }
+                Some(Err(error)) => failures.push(Failure {
+                    id,
+                    error: Arc::new(error),
+                }),
+                // Every path is told of, unless the work was cancelled, which is an error above.
+                None => unreachable!("{id} has neither an embedding nor an error"),
+            }
+        }
+        Ok(Embeddings::new(rows, self.dim())?
+            .with_ids(ids)?
+            .with_failures(failures))
     }
 
     fn embed_segments(

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use hark_encode::Compute;
 use hark_encode::card::{AudioCard, Card, ClipLength};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{DualEncoder, SideConfig};
@@ -15,6 +14,7 @@ use hark_encode::tokenize::{self, Tokenizer};
 use hark_encode::towers::AudioConfig;
 use hark_encode::towers::passt::PasstConfig;
 use hark_encode::weights::RandomInit;
+use hark_encode::{Compute, DualModel};
 use serde::Deserialize;
 use tempfile::TempDir;
 
@@ -76,7 +76,7 @@ fn embed_texts(folder: &Path, texts: &[String]) -> Vec<f32> {
     encoder
         .embed(&texts, &hark_work::progress::no_progress)
         .unwrap()
-        .vectors
+        .into_vec()
 }
 
 fn embed_files(encoder: &AudioEncoder, paths: &[PathBuf]) -> Vec<Result<ClipVector, String>> {
@@ -174,6 +174,59 @@ fn a_passt_state_dict_is_an_audio_tower_alone() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("no text tower"), "{error}");
+}
+
+#[test]
+fn a_dual_model_keeps_failures_by_path_and_rows_by_id() {
+    let folder = saved(&imported("authors.pt"));
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    let paths = [path("a.wav"), path("text.wav"), path("b.wav"), path("none.wav")];
+    write_wav(&paths[0], 32_000, 1);
+    fs_err::write(&paths[1], "no sound at all").unwrap();
+    write_wav(&paths[2], 48_000, 2);
+    let model = DualModel::open(folder.path(), &Compute::cpu(2)).unwrap();
+    let clips = model.embed_files(&paths).unwrap();
+    let name = |path: &PathBuf| path.display().to_string();
+    assert_eq!(clips.ids(), [name(&paths[0]), name(&paths[2])]);
+    let failed: Vec<&str> = clips
+        .failures()
+        .iter()
+        .map(|failure| failure.id.as_str())
+        .collect();
+    assert_eq!(failed, [name(&paths[1]), name(&paths[3])]);
+    assert!(clips.failures()[1].error.to_string().contains("none.wav"));
+    for (row, path) in [(0, &paths[0]), (1, &paths[2])] {
+        let alone = embed_files(model.audio(), std::slice::from_ref(path));
+        assert_eq!(clips.row(row), alone[0].as_ref().unwrap().vector);
+    }
+    let texts = ["rain".to_owned(), "a dog barks".to_owned()];
+    let both = model.embed_texts(&["rain", "a dog barks"]).unwrap();
+    assert_eq!(both.as_slice(), embed_texts(folder.path(), &texts));
+    assert_eq!(model.embed_text("a dog barks").unwrap().row(0), both.row(1));
+    assert_eq!((both.dim(), clips.dim()), (model.dim(), model.dim()));
+    assert_eq!(model.embed_files(&[] as &[PathBuf]).unwrap().len(), 0);
+
+    let stopped = model.embed_files_with(&paths, &|_, _| ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(hark_encode::Error::Cancelled)));
+}
+
+#[test]
+fn towers_that_share_no_space_are_no_dual_model() {
+    let mut imported = imported("authors.pt");
+    imported.card.audio.as_mut().unwrap().side.projection.clear();
+    imported.card.text.as_mut().unwrap().side.projection.clear();
+    let (audio, text) = (&imported.card.audio, &imported.card.text);
+    imported.network = DualEncoder::build(
+        audio.as_ref().map(|card| &card.side),
+        text.as_ref().map(|card| &card.side),
+        &RandomInit(1),
+        Compute::cpu(1).device(),
+    )
+    .unwrap();
+    let folder = saved(&imported);
+    let error = DualModel::open(folder.path(), &Compute::cpu(1)).err().unwrap();
+    assert!(error.to_string().contains("common space"), "{error}");
 }
 
 #[test]

@@ -4,9 +4,9 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use hark_encode::Compute;
 use hark_encode::Error;
-use hark_encode::sentence::{CachedSentenceEncoder, SentenceEncoder, SentenceFolder, SentenceModel};
+use hark_encode::sentence::{CachedSentenceEncoder, SentenceFolder, SentenceModel, TransformerEncoder};
+use hark_encode::{Compute, SentenceEncoder};
 use serde::Deserialize;
 
 /// The reference and we both compute in 32 bits, in different order. The script measures how far the reference's own
@@ -38,16 +38,19 @@ fn expected(name: &str) -> Vec<Case> {
     serde_json::from_slice::<Expected>(&bytes).unwrap().cases
 }
 
-fn load(name: &str, threads: usize) -> SentenceEncoder {
-    SentenceEncoder::load(
+fn load(name: &str, threads: usize) -> TransformerEncoder {
+    TransformerEncoder::load(
         &SentenceFolder::open(&golden(name)).unwrap(),
         &Compute::cpu(threads),
     )
     .unwrap()
 }
 
-fn embed(encoder: &SentenceEncoder, texts: &[&str]) -> Vec<f32> {
-    encoder.embed(texts, &hark_work::progress::no_progress).unwrap()
+fn embed(encoder: &TransformerEncoder, texts: &[&str]) -> Vec<f32> {
+    encoder
+        .embed(texts, &hark_work::progress::no_progress)
+        .unwrap()
+        .into_vec()
 }
 
 fn check_model(name: &str) {
@@ -174,7 +177,24 @@ fn breaking_off_is_an_error_and_keeps_what_was_done() {
         resumed.computed
     );
     let fresh = embed(&load("bert-tiny", 2), &texts);
-    assert_eq!(resumed.vectors, fresh);
+    assert_eq!(resumed.embeddings.as_slice(), fresh);
+}
+
+#[test]
+fn either_kind_of_encoder_answers_alike() {
+    let captions = ["rain on a roof", "a dog barks", "rain on a roof"];
+    for name in ["bert-tiny", "mpnet-tiny"] {
+        let encoder = SentenceEncoder::open(&golden(name), &Compute::cpu(2)).unwrap();
+        let embeddings = encoder.embed(&captions).unwrap();
+        assert_eq!(embeddings.as_slice(), embed(&load(name, 1), &captions));
+        assert_eq!((embeddings.len(), embeddings.dim()), (3, encoder.dim()));
+    }
+    let encoder = SentenceEncoder::built_in().unwrap();
+    let embeddings = encoder.embed(&captions).unwrap();
+    assert_eq!(embeddings.row(0), embeddings.row(2));
+    assert_ne!(embeddings.row(0), embeddings.row(1));
+    let stopped = encoder.embed_with(&captions, &|_, _| ControlFlow::Break(()));
+    assert!(matches!(stopped, Err(hark_encode::Error::Cancelled)));
 }
 
 #[test]
@@ -193,7 +213,7 @@ fn a_second_run_computes_nothing() {
     assert_eq!(first.computed, 3);
     let second = open().embed(&texts, &hark_work::progress::no_progress).unwrap();
     assert_eq!(second.computed, 0);
-    assert_eq!(first.vectors, second.vectors);
+    assert_eq!(first.embeddings.as_slice(), second.embeddings.as_slice());
 }
 
 /// A copy of a golden folder that a test may damage.
@@ -217,7 +237,7 @@ fn copy(name: &str) -> tempfile::TempDir {
 
 fn refused(folder: &Path) -> String {
     let result =
-        SentenceFolder::open(folder).and_then(|folder| SentenceEncoder::load(&folder, &Compute::cpu(1)));
+        SentenceFolder::open(folder).and_then(|folder| TransformerEncoder::load(&folder, &Compute::cpu(1)));
     result.expect_err("the folder must be refused").to_string()
 }
 
@@ -353,7 +373,7 @@ fn a_special_token_without_a_vector_is_refused() {
     json["post_processor"]["special_tokens"]["[CLS]"]["ids"] = serde_json::json!([5259]);
     fs_err::write(&path, json.to_string()).unwrap();
     let encoder =
-        SentenceEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), &Compute::cpu(1)).unwrap();
+        TransformerEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), &Compute::cpu(1)).unwrap();
     let error = encoder
         .embed(&["rain"], &hark_work::progress::no_progress)
         .unwrap_err()
@@ -389,7 +409,7 @@ fn weights_that_are_not_numbers_are_noticed() {
     }
     fs_err::write(&path, &bytes).unwrap();
     let encoder =
-        SentenceEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), &Compute::cpu(1)).unwrap();
+        TransformerEncoder::load(&SentenceFolder::open(folder.path()).unwrap(), &Compute::cpu(1)).unwrap();
     let error = encoder
         .embed(&["rain"], &hark_work::progress::no_progress)
         .unwrap_err()
@@ -465,7 +485,7 @@ mod static_encoder {
         // bias + rain, bias + dog + ##s, the bias alone.
         let sums = [[127.0_f32, 1.0], [16.0, 1.0 + 63.5 + 16.0], [0.0, 1.0]];
         let vectors = encoder.embed(&["Rain!", "dogs", "xyz"]).unwrap();
-        for (vector, sum) in vectors.chunks_exact(2).zip(sums) {
+        for (vector, sum) in vectors.rows().zip(sums) {
             let norm = sum[0].hypot(sum[1]);
             assert!(
                 (vector[0] - sum[0] / norm).abs() < 1e-6 && (vector[1] - sum[1] / norm).abs() < 1e-6,
@@ -534,8 +554,8 @@ mod static_encoder {
         ];
         let vectors = encoder.embed(&captions).unwrap();
         let h = |a: usize, b: usize| -> f32 {
-            let (a, b) = (&vectors[a * encoder.dim()..], &vectors[b * encoder.dim()..]);
-            a.iter().zip(b).take(encoder.dim()).map(|(x, y)| x * y).sum()
+            let (a, b) = (vectors.row(a), vectors.row(b));
+            a.iter().zip(b).map(|(x, y)| x * y).sum()
         };
         // The paper's Table I has 0.90 and 0.80.
         assert!((h(0, 1) - 0.90).abs() < 0.08, "{}", h(0, 1));
@@ -560,7 +580,7 @@ mod static_encoder {
             long.as_str(),
         ];
         let vectors = encoder.embed(&texts).unwrap();
-        for vector in vectors.chunks_exact(encoder.dim()) {
+        for vector in vectors.rows() {
             let norm: f32 = vector.iter().map(|x| x * x).sum();
             assert!((norm - 1.0).abs() < 1e-4, "{norm}");
         }

@@ -124,6 +124,14 @@ pub enum Error {
         /// Blocks in all.
         total: u64,
     },
+    /// There must be one id for each row.
+    #[error("{got} ids for {expected} rows")]
+    IdsMismatch {
+        /// Rows in the set.
+        expected: usize,
+        /// Ids given.
+        got: usize,
+    },
     /// There must be one key for each row.
     #[error("{got} keys for {expected} rows")]
     KeysMismatch {

@@ -1,6 +1,7 @@
 //! Vectors in, nearest neighbours out, exact and approximate.
 //!
-//! Vectors cross as flat `&[f32]`, row-major, checked once by [`Vectors`]. [`exact`] compares a set with itself
+//! Vectors cross as flat `&[f32]`, row-major, checked once by [`Vectors`]; [`Embeddings`] owns them, with the ids of
+//! its rows. [`top_k`] answers one question. [`exact`] compares a set with itself
 //! without ever holding the full table of scores: the nearest rows of every row, counts of rows above a threshold,
 //! the most similar pairs, the lowest and the highest score. Scores are inner products; on unit vectors they are
 //! cosines. [`scan`] finds the rows nearest to a query among rows of 16-bit numbers, all of which it looks at;
@@ -17,12 +18,16 @@
 
 pub mod approximate;
 pub mod blocks;
+mod embeddings;
 mod error;
 pub mod exact;
 mod kernels;
 pub mod scan;
+mod top_k;
 mod vectors;
 
+pub use embeddings::{Embeddings, Failure};
 pub use error::Error;
 pub use exact::Neighbours;
+pub use top_k::{Scored, top_k};
 pub use vectors::Vectors;

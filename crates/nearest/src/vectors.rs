@@ -64,6 +64,11 @@ impl<'a> Vectors<'a> {
         Ok(Self { data, dim })
     }
 
+    /// A view of numbers that [`Vectors::new`] has accepted before.
+    pub(crate) fn checked(data: &'a [f32], dim: usize) -> Self {
+        Self { data, dim }
+    }
+
     /// As [`Vectors::new`], and every row must have norm 1 within `tolerance`: inner products are then
     /// cosines.
     ///

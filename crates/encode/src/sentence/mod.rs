@@ -1,117 +1,162 @@
-//! Sentence encoders: captions to vectors of length 1.
+//! Sentence encoders: captions to embeddings of length 1.
 //!
-//! In: captions. Out: `[captions, dim]`, each row divided by its L2 norm, so that the dot product of two rows is
-//! their cosine similarity, the h of the paper. A [`SentenceModel`] is either a transformer of the BERT family (BERT, MPNet,
-//! RoBERTa) in a folder of Sentence-Transformers' form ([`SentenceFolder`], [`SentenceEncoder`]) or a [`StaticEncoder`].
+//! In: captions. Out: `[captions, dim]`, each row divided by its L2 norm, so that the inner product of two rows is
+//! their cosine similarity, the h of the paper. A [`SentenceModel`] is either a transformer of the BERT family (BERT,
+//! MPNet, RoBERTa) in a Sentence-Transformers folder ([`SentenceFolder`], [`TransformerEncoder`]) or a
+//! [`StaticEncoder`]. [`SentenceEncoder`] is one of either kind, loaded; [`CachedSentenceEncoder`] asks a cache first.
 //!
-//! What a caption's vector is does not depend on what else is embedded, on the order or on the number of threads.
+//! A caption's embedding does not depend on what else is embedded, on the order or on the number of threads.
 
-mod captions;
+mod cached;
 mod folder;
 pub mod lexicon;
 mod static_encoder;
+mod transformer_encoder;
 
-pub use captions::{CachedSentenceEncoder, Embedded, SentenceModel};
+use std::path::Path;
+
+pub use cached::{CachedEmbeddings, CachedSentenceEncoder};
 pub use folder::SentenceFolder;
 pub use static_encoder::{Card, CardCaptions, Parts, StaticEncoder};
+pub use transformer_encoder::TransformerEncoder;
 
 pub use crate::texts::Batch;
-use crate::tokenize::Tokenizer;
-use crate::towers::bert::Bert;
 pub use crate::towers::bert::{Family, Pooling};
-use crate::towers::{TokenBatch, Tower};
-use crate::{Compute, Error, Progress, hugging_face, texts};
+use crate::{Compute, Embeddings, Error, Progress};
+use hark_work::progress::no_progress;
 
-/// A loaded sentence encoder.
-#[derive(Debug)]
-pub struct SentenceEncoder {
-    model: Bert,
-    tokenizer: Tokenizer,
-    lower_case: bool,
-    dim: usize,
-    compute: Compute,
+/// A sentence encoder of either kind, opened but not necessarily loaded.
+#[derive(Debug, Clone)]
+pub enum SentenceModel {
+    /// A transformer in a folder of Sentence-Transformers' form.
+    Transformer(SentenceFolder),
+    /// A table of vectors.
+    Static(Box<StaticEncoder>),
 }
 
-impl SentenceEncoder {
-    /// Loads weights and tokenizer of a folder.
+impl SentenceModel {
+    /// Opens a model folder of either kind: one without a `config.json` whose `model.safetensors` says that it is a
+    /// static encoder is one.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others.
-    pub fn load(folder: &SentenceFolder, compute: &Compute) -> Result<Self, Error> {
-        let tokenizer = folder.tokenizer()?;
-        let weights = folder.weights_path();
-        let model = hugging_face::load(&weights, compute.device(), |source| {
-            Bert::build(folder.config(), source)
-        })?;
-        let (lower_case, dim) = (folder.lower_case(), folder.dim());
-        Ok(Self {
-            model,
-            tokenizer,
-            lower_case,
-            dim,
-            compute: compute.clone(),
-        })
+    /// As [`SentenceFolder::open`] and [`StaticEncoder::open`].
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let file = folder.join("model.safetensors");
+        if !folder.join("config.json").exists() && file.is_file() {
+            return Ok(Self::Static(Box::new(StaticEncoder::open(&file)?)));
+        }
+        Ok(Self::Transformer(SentenceFolder::open(folder)?))
     }
 
     /// Length of a vector.
     pub fn dim(&self) -> usize {
-        self.dim
-    }
-
-    /// The tokenizer.
-    pub fn tokenizer(&self) -> &Tokenizer {
-        &self.tokenizer
-    }
-
-    /// Vectors of all captions, `[captions, dim]` in their order.
-    ///
-    /// # Errors
-    /// As [`SentenceEncoder::embed_batches`].
-    pub fn embed(&self, captions: &[&str], progress: Progress<'_>) -> Result<Vec<f32>, Error> {
-        let mut vectors = vec![0.0; captions.len() * self.dim];
-        let mut done = 0;
-        self.embed_batches(captions, &mut |batch| {
-            for (&caption, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(self.dim)) {
-                vectors[caption * self.dim..][..self.dim].copy_from_slice(vector);
-            }
-            done += batch.captions.len();
-            Ok(hark_work::progress::report(progress, done, captions.len())?)
-        })?;
-        Ok(vectors)
-    }
-
-    /// Computes vectors batch by batch and hands each batch to `deliver` on the calling thread; an error from it ends
-    /// the work. Longest captions come first, so that memory peaks at the beginning and not at the end.
-    ///
-    /// # Errors
-    /// [`Error::Tokenizer`], [`Error::NoDirection`] if weights are damaged, or what `deliver` returns.
-    pub fn embed_batches(
-        &self,
-        captions: &[&str],
-        deliver: &mut dyn FnMut(Batch) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let lowered: Vec<String>;
-        let mut texts: Vec<&str> = captions.iter().map(|text| text.trim()).collect();
-        if self.lower_case {
-            lowered = texts.iter().map(|text| text.to_lowercase()).collect();
-            texts = lowered.iter().map(String::as_str).collect();
+        match self {
+            Self::Transformer(folder) => folder.dim(),
+            Self::Static(encoder) => encoder.dim(),
         }
-        let forward = |batch: &TokenBatch| self.model.forward(batch, None);
-        texts::embed(
-            &texts,
-            &self.tokenizer,
-            self.compute.threads(),
-            &forward,
-            &mut |mut batch| {
-                for (&caption, vector) in batch
-                    .captions
-                    .iter()
-                    .zip(batch.vectors.chunks_exact_mut(self.dim))
-                {
-                    texts::normalise(vector, captions[caption])?;
-                }
-                deliver(batch)
-            },
-        )
+    }
+
+    /// A hash over everything that decides what vector a text gets.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn fingerprint(&self) -> Result<[u8; 32], Error> {
+        match self {
+            Self::Transformer(folder) => folder.fingerprint(),
+            Self::Static(encoder) => Ok(encoder.fingerprint()),
+        }
+    }
+
+    /// The number of tokens at which a caption is cut; a static encoder reads all of it.
+    pub fn max_tokens(&self) -> Option<usize> {
+        match self {
+            Self::Transformer(folder) => Some(folder.max_tokens()),
+            Self::Static(_) => None,
+        }
+    }
+}
+
+/// A loaded sentence encoder of either kind.
+///
+/// ```
+/// use hark_encode::SentenceEncoder;
+///
+/// let captions = SentenceEncoder::built_in()?.embed(&["a dog barks", "a dog is barking", "rain falls"])?;
+/// let h = |a, b| -> f32 { captions.row(a).iter().zip(captions.row(b)).map(|(x, y)| x * y).sum() };
+/// assert!(h(0, 1) > 0.9 && h(0, 2) < 0.4);
+/// # Ok::<(), hark_encode::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SentenceEncoder {
+    kind: Kind,
+    threads: usize,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Transformer(Box<TransformerEncoder>),
+    Static(Box<StaticEncoder>),
+}
+
+impl SentenceEncoder {
+    /// The small encoder that is part of the program: no model folder is needed.
+    ///
+    /// # Errors
+    /// None that a user can meet: a test of this crate opens it.
+    pub fn built_in() -> Result<Self, Error> {
+        let model = SentenceModel::Static(Box::new(StaticEncoder::built_in()?));
+        Self::load(model, &Compute::cpu(1))
+    }
+
+    /// Opens and loads a model folder of either kind.
+    ///
+    /// # Errors
+    /// As [`SentenceModel::open`] and [`SentenceEncoder::load`].
+    pub fn open(folder: &Path, compute: &Compute) -> Result<Self, Error> {
+        Self::load(SentenceModel::open(folder)?, compute)
+    }
+
+    /// Loads a model that was opened.
+    ///
+    /// # Errors
+    /// If a file is missing, damaged, or does not fit the others.
+    pub fn load(model: SentenceModel, compute: &Compute) -> Result<Self, Error> {
+        let kind = match model {
+            SentenceModel::Transformer(folder) => {
+                Kind::Transformer(Box::new(TransformerEncoder::load(&folder, compute)?))
+            }
+            SentenceModel::Static(encoder) => Kind::Static(encoder),
+        };
+        Ok(Self {
+            kind,
+            threads: compute.threads(),
+        })
+    }
+
+    /// Length of an embedding.
+    pub fn dim(&self) -> usize {
+        match &self.kind {
+            Kind::Transformer(encoder) => encoder.dim(),
+            Kind::Static(encoder) => encoder.dim(),
+        }
+    }
+
+    /// Embeds captions; row i belongs to caption i.
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`], or [`Error::NoDirection`] if the weights are damaged.
+    pub fn embed(&self, captions: &[&str]) -> Result<Embeddings, Error> {
+        self.embed_with(captions, &no_progress)
+    }
+
+    /// As [`SentenceEncoder::embed`], and reports finished captions.
+    ///
+    /// # Errors
+    /// Those of [`SentenceEncoder::embed`], and [`Error::Cancelled`].
+    pub fn embed_with(&self, captions: &[&str], progress: Progress<'_>) -> Result<Embeddings, Error> {
+        match &self.kind {
+            Kind::Transformer(encoder) => encoder.embed(captions, progress),
+            Kind::Static(encoder) => encoder.embed_on(self.threads, captions, progress),
+        }
     }
 }

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::lexicon::Lexicon;
-use crate::Error;
+use crate::{Embeddings, Error, Progress};
 
 const VERSION: u32 = 1;
 const METADATA: &str = "hark_static";
@@ -111,19 +111,6 @@ pub struct StaticEncoder {
 
 impl StaticEncoder {
     /// The encoder that is part of the program.
-    ///
-    /// ```
-    /// use hark_encode::sentence::StaticEncoder;
-    ///
-    /// let encoder = StaticEncoder::built_in()?;
-    /// let vectors = encoder.embed(&["a dog barks", "a dog is barking", "rain falls"])?;
-    /// let h = |a: usize, b: usize| -> f32 {
-    ///     let row = |nth: usize| &vectors[nth * encoder.dim()..][..encoder.dim()];
-    ///     row(a).iter().zip(row(b)).map(|(x, y)| x * y).sum()
-    /// };
-    /// assert!(h(0, 1) > 0.9 && h(0, 2) < 0.4);
-    /// # Ok::<(), hark_encode::Error>(())
-    /// ```
     ///
     /// # Errors
     /// None that a user can meet: a test of this crate opens it.
@@ -275,11 +262,25 @@ impl StaticEncoder {
         self.fingerprint
     }
 
-    /// Vectors of all captions, `[captions, dim]`, on the caller's thread pool.
+    /// Embeds all captions on a pool of this many threads.
+    pub(super) fn embed_on(
+        &self,
+        threads: usize,
+        captions: &[&str],
+        progress: Progress<'_>,
+    ) -> Result<Embeddings, Error> {
+        hark_work::progress::report(progress, 0, captions.len())?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+        let embeddings = pool.install(|| self.embed(captions))?;
+        hark_work::progress::report(progress, captions.len(), captions.len())?;
+        Ok(embeddings)
+    }
+
+    /// Embeds all captions on the caller's thread pool; rows are in the captions' order.
     ///
     /// # Errors
     /// [`Error::NoDirection`] for a caption whose vectors cancel each other.
-    pub fn embed(&self, captions: &[&str]) -> Result<Vec<f32>, Error> {
+    pub fn embed(&self, captions: &[&str]) -> Result<Embeddings, Error> {
         let mut vectors = vec![0.0; captions.len() * self.dim()];
         let chunks = vectors
             .par_chunks_mut(CHUNK * self.dim())
@@ -289,7 +290,7 @@ impl StaticEncoder {
             rows.zip(captions)
                 .try_for_each(|(vector, caption)| self.embed_one(caption, vector))
         })?;
-        Ok(vectors)
+        Ok(Embeddings::new(vectors, self.dim())?)
     }
 
     fn embed_one(&self, caption: &str, vector: &mut [f32]) -> Result<(), Error> {

@@ -343,13 +343,12 @@ fn answers(method: &Method, truth: &Truth, library: &dyn Store, threads: usize) 
         .map(|&query| data.pairs[query].caption.as_str())
         .collect();
     let vectors = encoder.embed(&texts, &hark_work::progress::no_progress)?;
-    let dim = vectors.dim;
     let name = |nth: usize| data.clips[nth].path.file_name().and_then(|name| name.to_str());
     let clips: HashMap<&str, usize> = (0..data.clips.len())
         .filter_map(|nth| Some((name(nth)?, nth)))
         .collect();
     let mut answers = Vec::new();
-    for (&query, vector) in queries.iter().zip(vectors.vectors.chunks_exact(dim)) {
+    for (&query, vector) in queries.iter().zip(vectors.rows()) {
         let query_of = Query {
             vector: Some(vector.to_vec()),
             per_file: 1,

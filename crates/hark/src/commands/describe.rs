@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Result<()> {
             }
             Err(error) => return Err(error),
         };
-        let scores = read.vectors.chunks_exact(read.dim.max(1));
+        let scores = read.rows();
         let scores = scores.map(|caption| caption.iter().zip(&vector).map(|(a, b)| a * b).sum::<f32>());
         let mut ranked: Vec<(f32, &str)> = scores.zip(captions.iter().copied()).collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));

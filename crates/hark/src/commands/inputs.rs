@@ -7,12 +7,11 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hark_corpus::{CaptionSet, Format};
-use hark_encode::Compute;
 use hark_encode::card::ClipLength;
-use hark_encode::sentence::{CachedSentenceEncoder, Embedded, SentenceModel};
+use hark_encode::sentence::{CachedEmbeddings, CachedSentenceEncoder, SentenceModel};
+use hark_encode::{Compute, Embeddings};
 use hark_evaluate::{Direction, Metric};
 use hark_models::{BUILT_IN, PUBLISHED};
-use hark_nearest::Vectors;
 
 use crate::home::Home;
 use crate::{output, progress};
@@ -197,20 +196,6 @@ impl ThreadArgs {
     }
 }
 
-/// Caption vectors, `[captions, dim]`, each of length 1.
-#[derive(Debug)]
-pub struct CaptionVectors {
-    numbers: Vec<f32>,
-    dim: usize,
-}
-
-impl CaptionVectors {
-    /// The vectors as the libraries take them.
-    pub fn view(&self) -> Result<Vectors<'_>> {
-        Ok(Vectors::new(&self.numbers, self.dim)?)
-    }
-}
-
 impl ModelArgs {
     /// The model's name: the one that was asked for, or the built-in one.
     pub fn name(&self) -> &str {
@@ -236,8 +221,8 @@ impl ModelArgs {
         )?)
     }
 
-    /// Vectors of captions, with progress on a terminal and warnings about what was not as it should be.
-    pub fn embed(&self, captions: &[&str]) -> Result<CaptionVectors> {
+    /// Unit vectors of captions, with progress on a terminal and warnings about what was not as it should be.
+    pub fn embed(&self, captions: &[&str]) -> Result<Embeddings> {
         if captions.is_empty() {
             bail!("no captions");
         }
@@ -247,17 +232,15 @@ impl ModelArgs {
         bar.finish_and_clear();
         let embedded = embedded?;
         warn(&embedded, encoder.model());
-        Ok(CaptionVectors {
-            numbers: embedded.vectors,
-            dim: embedded.dim,
-        })
+        Ok(embedded.embeddings)
     }
 }
 
 /// Says on stderr what was not as it should be, though the vectors are whole.
-pub fn warn(embedded: &Embedded, model: &SentenceModel) {
-    if let Some(tokens) = model.max_tokens().filter(|_| embedded.cut > 0) {
-        let cut = output::group_digits(embedded.cut);
+pub fn warn(embedded: &CachedEmbeddings, model: &SentenceModel) {
+    let truncated = embedded.embeddings.truncated();
+    if let Some(tokens) = model.max_tokens().filter(|_| truncated > 0) {
+        let cut = output::group_digits(truncated);
         eprintln!("hark: warning: {cut} captions exceed {tokens} tokens and were truncated");
     }
     if let Some(error) = &embedded.not_cached {

@@ -162,7 +162,7 @@ impl Training<'_> {
                 None => unreachable!("it was opened above"),
             };
             match embedded {
-                Ok(embedded) => Ok(embedded.vectors),
+                Ok(embedded) => Ok(embedded.embeddings.into_vec()),
                 Err(hark_encode::Error::Cancelled) => Err(Error::Cancelled),
                 Err(other) => Err(other.into()),
             }

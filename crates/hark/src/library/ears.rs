@@ -54,7 +54,7 @@ impl ModelEmbedder {
     /// Vectors of texts.
     pub fn read(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         let embedded = self.reader()?.embed(texts, &mut |_, _| stop())?;
-        let rows = embedded.vectors.chunks_exact(embedded.dim.max(1));
+        let rows = embedded.rows();
         Ok(rows.map(<[f32]>::to_vec).collect())
     }
 

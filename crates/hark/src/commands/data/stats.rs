@@ -145,7 +145,7 @@ fn count_false_negatives(args: &Args, sets: &[(&Asked, Dataset)]) -> Result<Vec<
     let pairs = sets.iter().flat_map(|(_, data)| &data.pairs);
     let captions: Vec<&str> = pairs.map(|pair| pair.caption.as_str()).collect();
     let embedded = args.model.embed(&captions)?;
-    let all = embedded.view()?;
+    let all = embedded.view();
     let threads = Some(args.model.threads.count());
     let bar = progress::items("comparing captions");
     let watch = |done, total| progress::show(&bar, done, total);

@@ -78,13 +78,13 @@ pub fn run(args: &Args) -> Result<()> {
                 let embedded = encoder.embed(&captions, &|done, total| progress::show(&bar, done, total));
                 bar.finish_and_clear();
                 let embedded = embedded?;
-                if embedded.cut > 0 {
+                if embedded.truncated() > 0 {
                     eprintln!(
                         "hark: warning: {} texts are longer than the model reads; their ends do not count",
-                        output::group_digits(embedded.cut)
+                        output::group_digits(embedded.truncated())
                     );
                 }
-                write(args, &embedded.vectors, embedded.dim)
+                write(args, embedded.as_slice(), embedded.dim())
             }
             Model::Sentence(_) => sentences(args, &captions),
         },
@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn sentences(args: &Args, captions: &[&str]) -> Result<()> {
     let vectors = args.model.embed(captions)?;
-    let vectors: Vectors<'_> = vectors.view()?;
+    let vectors: Vectors<'_> = vectors.view();
     write(args, vectors.as_slice(), vectors.dim())
 }
 

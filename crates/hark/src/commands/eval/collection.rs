@@ -241,7 +241,7 @@ fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<
     let bar = progress::items("embedding captions");
     let vectors = text.embed(&captions, &|done, total| progress::show(&bar, done, total));
     bar.finish_and_clear();
-    let captions = vectors?.vectors;
+    let captions = vectors?.into_vec();
     let audio = AudioEncoder::open(folder, &compute)?;
     let dim = audio.dim();
     let found = recordings(&audio, data)?;

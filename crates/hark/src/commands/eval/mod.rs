@@ -235,7 +235,7 @@ fn truth(args: &Args, collection: &Collection, source: &TruthSource) -> Result<T
                 },
             };
             let vectors = model.embed(&texts)?;
-            Ok(Truth::computed(data, vectors.view()?, function)?)
+            Ok(Truth::computed(data, vectors.view(), function)?)
         }
     }
 }

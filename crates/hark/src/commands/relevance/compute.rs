@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<()> {
     let count = set.captions.len();
     file.check_size(count)?;
     let vectors = args.model.embed(&set.texts())?;
-    let vectors = vectors.view()?;
+    let vectors = vectors.view();
     let threads = args.model.threads.count();
 
     let bar = progress::items("range of similarities");

@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> Result<()> {
         bar.finish_and_clear();
         let embedded = embedded?;
         warn(&embedded, encoder.model());
-        Ok(embedded.vectors)
+        Ok(embedded.embeddings.into_vec())
     };
     let options = Options {
         dim: args.dim,

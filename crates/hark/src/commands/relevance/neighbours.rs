@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
     }
     let vectors = args.model.embed(&set.texts())?;
-    let vectors = vectors.view()?;
+    let vectors = vectors.view();
     let clips: Vec<u32> = set.captions.iter().map(|caption| caption.clip as u32).collect();
     let threads = Some(args.model.threads.count());
 

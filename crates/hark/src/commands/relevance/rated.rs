@@ -45,6 +45,6 @@ impl RatedArgs {
         }
         let texts = RatedTexts::new(rated);
         let vectors = self.model.embed(texts.texts())?;
-        Ok(texts.observations(vectors.view()?, self.aggregate)?)
+        Ok(texts.observations(vectors.view(), self.aggregate)?)
     }
 }

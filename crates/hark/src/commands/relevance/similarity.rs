@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
     }
     let vectors = args.model.embed(&captions)?;
-    let vectors = vectors.view()?;
+    let vectors = vectors.view();
     let mut similarities = similarity::row(vectors.row(0), vectors)?;
     // A caption equals itself, whatever the last bit of the product says.
     similarities[0] = 1.0;

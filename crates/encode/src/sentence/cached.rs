@@ -1,67 +1,16 @@
-//! Captions to vectors through the cache: what a command uses.
+//! Captions to embeddings through the cache.
 //!
 //! The model is loaded when the first caption is not in the cache, and not at all where every caption is.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::{SentenceEncoder, SentenceFolder, StaticEncoder};
+use super::{SentenceModel, TransformerEncoder};
 use crate::cache::EmbeddingCache;
-use crate::{Compute, Error, Progress};
+use crate::{Compute, Embeddings, Error, Progress};
 
 /// Vectors are written to the cache this many at a time: what a kill can cost.
 const FLUSH: usize = 128;
-
-/// A sentence encoder of either kind, opened but not necessarily loaded.
-#[derive(Debug, Clone)]
-pub enum SentenceModel {
-    /// A transformer in a folder of Sentence-Transformers' form.
-    Transformer(SentenceFolder),
-    /// A table of vectors.
-    Static(Box<StaticEncoder>),
-}
-
-impl SentenceModel {
-    /// Opens a model folder of either kind: one without a `config.json` whose `model.safetensors` says that it is a
-    /// static encoder is one.
-    ///
-    /// # Errors
-    /// As [`SentenceFolder::open`] and [`StaticEncoder::open`].
-    pub fn open(folder: &Path) -> Result<Self, Error> {
-        let file = folder.join("model.safetensors");
-        if !folder.join("config.json").exists() && file.is_file() {
-            return Ok(Self::Static(Box::new(StaticEncoder::open(&file)?)));
-        }
-        Ok(Self::Transformer(SentenceFolder::open(folder)?))
-    }
-
-    /// Length of a vector.
-    pub fn dim(&self) -> usize {
-        match self {
-            Self::Transformer(folder) => folder.dim(),
-            Self::Static(encoder) => encoder.dim(),
-        }
-    }
-
-    /// A hash over everything that decides what vector a text gets.
-    ///
-    /// # Errors
-    /// If a file cannot be read.
-    pub fn fingerprint(&self) -> Result<[u8; 32], Error> {
-        match self {
-            Self::Transformer(folder) => folder.fingerprint(),
-            Self::Static(encoder) => Ok(encoder.fingerprint()),
-        }
-    }
-
-    /// The number of tokens at which a caption is cut; a static encoder reads all of it.
-    pub fn max_tokens(&self) -> Option<usize> {
-        match self {
-            Self::Transformer(folder) => Some(folder.max_tokens()),
-            Self::Static(_) => None,
-        }
-    }
-}
 
 /// A sentence encoder behind the embedding cache. Static encoders are faster than any cache and use none.
 #[derive(Debug)]
@@ -71,21 +20,17 @@ pub struct CachedSentenceEncoder {
     cache: Option<EmbeddingCache>,
     /// Why there is no cache although there should be one, until it has been told.
     unusable: Option<Error>,
-    encoder: Option<SentenceEncoder>,
+    encoder: Option<TransformerEncoder>,
 }
 
 /// What [`CachedSentenceEncoder::embed`] gives.
 #[derive(Debug)]
-pub struct Embedded {
-    /// `[captions, dim]`, in the captions' order, each row of length 1.
-    pub vectors: Vec<f32>,
-    /// Length of a row.
-    pub dim: usize,
+pub struct CachedEmbeddings {
+    /// Row i belongs to caption i. Only captions that had to be computed are counted as truncated.
+    pub embeddings: Embeddings,
     /// How many different captions the model had to compute; the rest were in the cache.
     pub computed: usize,
-    /// How many of these were longer than the model reads, so that their ends were left out.
-    pub cut: usize,
-    /// Why computed vectors could not be stored, if they could not; the vectors themselves are whole.
+    /// Why computed embeddings could not be stored, if they could not; the embeddings themselves are complete.
     pub not_cached: Option<Error>,
 }
 
@@ -94,7 +39,7 @@ impl CachedSentenceEncoder {
     ///
     /// # Errors
     /// If the model cannot be read, or the cache file is of another version. A cache that cannot be opened at all is no
-    /// error, see [`Embedded::not_cached`].
+    /// error, see [`CachedEmbeddings::not_cached`].
     pub fn open(model: SentenceModel, cache: Option<&Path>, compute: &Compute) -> Result<Self, Error> {
         let mut unusable = None;
         let cache = match (cache, &model) {
@@ -129,12 +74,16 @@ impl CachedSentenceEncoder {
     ///
     /// # Errors
     /// If the model cannot be loaded or run, the cache cannot be read, or `progress` asks to stop: what was computed
-    /// by then is in the cache. A cache that cannot be *written* is no error, see [`Embedded::not_cached`].
-    pub fn embed(&mut self, captions: &[&str], progress: Progress<'_>) -> Result<Embedded, Error> {
+    /// by then is in the cache. A cache that cannot be *written* is no error, see [`CachedEmbeddings::not_cached`].
+    pub fn embed(&mut self, captions: &[&str], progress: Progress<'_>) -> Result<CachedEmbeddings, Error> {
         let folder = match &self.model {
             SentenceModel::Transformer(folder) => folder,
             SentenceModel::Static(encoder) => {
-                return embed_static(encoder, captions, self.compute.threads(), progress);
+                return Ok(CachedEmbeddings {
+                    embeddings: encoder.embed_on(self.compute.threads(), captions, progress)?,
+                    computed: captions.len(),
+                    not_cached: None,
+                });
             }
         };
         let dim = folder.dim();
@@ -161,21 +110,20 @@ impl CachedSentenceEncoder {
         }
         // A hash map's order differs from run to run; the batches, and so the cache's bytes, must not.
         missing.sort_unstable();
-        let mut result = Embedded {
-            vectors,
-            dim,
-            computed: missing.len(),
-            cut: 0,
-            not_cached: self.unusable.take(),
-        };
+        let not_cached = self.unusable.take();
+        let computed = missing.len();
         hark_work::progress::report(progress, done, captions.len())?;
         if missing.is_empty() {
-            return Ok(result);
+            return Ok(CachedEmbeddings {
+                embeddings: Embeddings::new(vectors, dim)?,
+                computed,
+                not_cached,
+            });
         }
 
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
-            none => none.insert(SentenceEncoder::load(folder, &self.compute)?),
+            none => none.insert(TransformerEncoder::load(folder, &self.compute)?),
         };
         let mut store = Store {
             cache: self.cache.as_mut(),
@@ -183,40 +131,26 @@ impl CachedSentenceEncoder {
             vectors: Vec::new(),
             failed: None,
         };
+        let mut truncated = 0;
         let outcome = encoder.embed_batches(&missing, &mut |batch| {
-            result.cut += batch.cut;
+            truncated += batch.cut;
             for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(dim)) {
                 let at = &places[missing[nth]];
-                fill(&mut result.vectors, vector, at);
+                fill(&mut vectors, vector, at);
                 done += at.len();
                 store.add(missing[nth], vector);
             }
             Ok(hark_work::progress::report(progress, done, captions.len())?)
         });
         store.flush();
-        result.not_cached = result.not_cached.or(store.failed);
+        let not_cached = not_cached.or(store.failed);
         outcome?;
-        Ok(result)
+        Ok(CachedEmbeddings {
+            embeddings: Embeddings::new(vectors, dim)?.with_truncated(truncated),
+            computed,
+            not_cached,
+        })
     }
-}
-
-fn embed_static(
-    encoder: &StaticEncoder,
-    captions: &[&str],
-    threads: usize,
-    progress: Progress<'_>,
-) -> Result<Embedded, Error> {
-    hark_work::progress::report(progress, 0, captions.len())?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let vectors = pool.install(|| encoder.embed(captions))?;
-    hark_work::progress::report(progress, captions.len(), captions.len())?;
-    Ok(Embedded {
-        vectors,
-        dim: encoder.dim(),
-        computed: captions.len(),
-        cut: 0,
-        not_cached: None,
-    })
 }
 
 /// Vectors on their way into the cache.
