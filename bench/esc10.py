@@ -51,7 +51,7 @@ def main() -> None:
             run = folder / label.replace(" ", "-")
             tables = [("train", "pairs"), ("validation", "pairs-validation")]
             command = [arguments.hark, "train", arguments.recipe, "--run", run, "--set", f"training.init-from={model}",
-                       "--set", 'training.fresh=["audio.projection","text.projection"]']
+                       "--set", 'training.reinitialize=["audio.projection","text.projection"]']
             for split, table in tables:
                 command += ["--set", f'data.{split}=[{{kind="table",file="{folder / table}.csv"}}]']
             start = time.monotonic()

@@ -94,6 +94,20 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// Keys of a recipe that have another name now.
+    #[error("{}: {}; rename {}", path.display(), renamed(keys), if keys.len() == 1 { "it" } else { "them" })]
+    RenamedKeys {
+        /// The recipe.
+        path: PathBuf,
+        /// The old keys, and the new names of their last parts.
+        keys: Vec<(&'static str, &'static str)>,
+    },
+    /// A key that the other objectives have no use for.
+    #[error("{option} applies only to `smooth`; remove it")]
+    OnlyForSmooth {
+        /// The key.
+        option: &'static str,
+    },
     /// A file of a run does not hold what it must.
     #[error("{}: {what}", path.display())]
     Damaged {
@@ -168,7 +182,7 @@ pub enum Error {
         loss: f32,
     },
     /// The loss of a training became infinite or not a number.
-    #[error("the loss of batch {batch} is {loss}; the batch is saved in {} and the last checkpoint is from before it; a lower rate or clip-norm helps", saved.display())]
+    #[error("the loss of batch {batch} is {loss}; the batch is saved in {} and the last checkpoint is from before it; a lower training.schedule.lr or training.max-grad-norm helps", saved.display())]
     NotFinite {
         /// The batch's number.
         batch: u64,
@@ -180,6 +194,14 @@ pub enum Error {
     /// The caller's callback asked to stop.
     #[error("cancelled")]
     Cancelled,
+}
+
+fn renamed(keys: &[(&str, &str)]) -> String {
+    let keys = keys.iter().map(|(old, new)| {
+        let section = old.rsplit_once('.').map_or("", |(section, _)| section);
+        format!("`{old}` is now `{section}.{new}`")
+    });
+    keys.collect::<Vec<_>>().join("; ")
 }
 
 impl From<hark_work::progress::Cancelled> for Error {

@@ -131,7 +131,7 @@ pub fn tokenizer(
         TextConfig::Roberta(config) => &mut config.vocabulary,
         TextConfig::Sentence(config) => &mut config.vocabulary,
     };
-    let is_fresh = is_part("text.tower", &recipe.training.fresh);
+    let is_fresh = is_part("text.tower", &recipe.training.reinitialize);
     // Weights know tokens by their numbers: with the weights comes the tokenizer.
     let init = recipe.training.init_from.as_ref().filter(|_| !is_fresh);
     let given = match (kept, text.weights.as_ref().or(init)) {
@@ -207,13 +207,13 @@ pub fn start(
     for (prefix, from) in given {
         let file = weights_of(&find(&from)?)?;
         network = weights_file::update(network, &mut |name, shape, numbers| {
-            if name.starts_with(&prefix) && !is_part(name, &recipe.training.fresh) {
+            if name.starts_with(&prefix) && !is_part(name, &recipe.training.reinitialize) {
                 file.take(name, shape)
             } else {
                 Ok(numbers)
             }
         })?;
-        check_all_taken(&file, &prefix, &recipe.training.fresh)?;
+        check_all_taken(&file, &prefix, &recipe.training.reinitialize)?;
     }
     Ok(network)
 }
@@ -258,8 +258,18 @@ fn check_parts(recipe: &Recipe, network: &DualEncoder) -> Result<(), Error> {
         .collect();
     let training = &recipe.training;
     let named = training.freeze.iter().map(|part| ("training.freeze", part));
-    let named = named.chain(training.fresh.iter().map(|part| ("training.fresh", part)));
-    for (option, part) in named.chain(training.rates.keys().map(|part| ("training.rates", part))) {
+    let named = named.chain(
+        training
+            .reinitialize
+            .iter()
+            .map(|part| ("training.reinitialize", part)),
+    );
+    for (option, part) in named.chain(
+        training
+            .lr_multipliers
+            .keys()
+            .map(|part| ("training.lr-multipliers", part)),
+    ) {
         if !names.iter().any(|name| is_part(name, std::slice::from_ref(part))) {
             return Err(Error::Option {
                 option,
@@ -377,8 +387,11 @@ train-tokenizer = "words"
     fn a_part_that_the_network_does_not_have_is_refused() {
         for (set, option) in [
             ("training.freeze=[\"text\", \"audio.tover\"]", "training.freeze"),
-            ("training.fresh=[\"audio.tover\"]", "training.fresh"),
-            ("training.rates={ \"audio.tover\" = 0.5 }", "training.rates"),
+            ("training.reinitialize=[\"audio.tover\"]", "training.reinitialize"),
+            (
+                "training.lr-multipliers={ \"audio.tover\" = 0.5 }",
+                "training.lr-multipliers",
+            ),
         ] {
             let recipe = recipe(&[set]);
             let error = begin(&recipe, Path::new("")).unwrap_err();
@@ -407,7 +420,7 @@ train-tokenizer = "words"
         let fresh = recipe(&[
             from,
             "seed=2",
-            "training.fresh=[\"text.projection\", \"audio.tower.stages.0\"]",
+            "training.reinitialize=[\"text.projection\", \"audio.tower.stages.0\"]",
         ]);
         let anew = all(&tiny(&recipe(&["seed=2"])));
         let mut fresh_ones = 0;
@@ -417,7 +430,7 @@ train-tokenizer = "words"
             .zip(&saved)
             .zip(&anew)
         {
-            let is_fresh = is_part(&got.0, &fresh.training.fresh);
+            let is_fresh = is_part(&got.0, &fresh.training.reinitialize);
             assert_eq!(got, if is_fresh { anew } else { saved });
             assert_ne!(saved.1, anew.1, "{}", got.0);
             fresh_ones += usize::from(is_fresh);
@@ -471,7 +484,7 @@ train-tokenizer = "words"
         let other = recipe(&[
             "training.init-from=model",
             "text.projection=[4]",
-            "training.fresh=[\"text.projection\"]",
+            "training.reinitialize=[\"text.projection\"]",
         ]);
         assert!(begin(&other, folder.path()).is_ok());
     }

@@ -136,8 +136,8 @@ pub enum Target {
     },
     /// Binary, with some of the mass elsewhere.
     Smooth {
-        /// That mass.
-        mass: f32,
+        /// The share that other clips get.
+        smoothing: f32,
     },
 }
 
@@ -188,7 +188,7 @@ impl Objective {
                     .map(|(binary, graded)| binary_weight * binary + (1.0 - binary_weight) * graded)
                     .collect())
             }
-            Target::Smooth { mass } => {
+            Target::Smooth { smoothing } => {
                 let mut smooth = binary()?;
                 for (list, &clip) in smooth.chunks_exact_mut(size.max(1)).zip(clips) {
                     let others = clips.iter().filter(|&&other| other != clip).count();
@@ -197,9 +197,9 @@ impl Objective {
                     }
                     for (p, &other) in list.iter_mut().zip(clips) {
                         *p = if other == clip {
-                            (1.0 - mass) * *p
+                            (1.0 - smoothing) * *p
                         } else {
-                            mass / others as f32
+                            smoothing / others as f32
                         };
                     }
                 }

@@ -1,8 +1,9 @@
 //! A recipe: everything about a training but where it runs, as one TOML file.
 //!
-//! What a recipe does not say has the paper's value. A key that is not known is refused, with the one that was probably
-//! meant. Before a training begins the recipe is *resolved*: what is found out on the way (the size of a vocabulary, the
-//! range of similarities, the mass that `smooth` spreads) is written into it, and the resolved recipe into the run.
+//! Keys that a recipe leaves out have the paper's values. An unknown key is refused, with the closest known one; a key that
+//! was renamed, with its new name. Before a training begins the recipe is *resolved*: what is found out on the way (the
+//! size of a vocabulary, the range of similarities, the smoothing of `smooth`) is written into it, and the resolved recipe
+//! into the run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -138,7 +139,7 @@ pub struct Audio {
     #[serde(default = "shared_space")]
     pub projection: Vec<usize>,
     /// Waveform to log-mel.
-    #[serde(default)]
+    #[serde(default, with = "FrontEnd")]
     pub front_end: MelConfig,
     /// A clip is cut into segments of this length.
     #[serde(default = "ten")]
@@ -152,6 +153,20 @@ pub struct Audio {
     /// How much of the log-mel training masks at random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub masking: Option<Masking>,
+}
+
+/// [`MelConfig`] with the keys of recipes. Those of model cards are in snake case, and stay so.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MelConfig", deny_unknown_fields, rename_all = "kebab-case")]
+struct FrontEnd {
+    rate: u32,
+    n_fft: usize,
+    window: usize,
+    hop: usize,
+    mels: usize,
+    low: f64,
+    high: f64,
+    pre_emphasis: f64,
 }
 
 fn shared_space() -> Vec<usize> {
@@ -202,15 +217,16 @@ pub struct ObjectiveRecipe {
     pub tau: f32,
     /// Temperature of the softmax over relevances.
     pub omega: f32,
-    /// Similarity of captions to relevance, as `--function` takes it.
-    pub function: String,
+    /// Caption similarity to relevance, as `--function` takes it.
+    pub relevance_function: String,
     /// The sentence encoder behind graded targets, by name or folder.
     pub sentence_encoder: String,
     /// The share of binary targets beside graded ones, 0 to 1.
     pub binary_weight: f32,
-    /// The mass that `smooth` spreads; without it, what ListNet's targets have beside the annotated clip on average.
+    /// The share of a target that `smooth` spreads evenly over the other clips; without it, the share that ListNet's
+    /// targets give to other clips on average.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mass: Option<f32>,
+    pub smoothing: Option<f32>,
     /// What the lists of `smooth` are of; without it, of clips.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
@@ -222,10 +238,10 @@ impl Default for ObjectiveRecipe {
             name: ObjectiveKind::ListnetAudio,
             tau: 0.05,
             omega: 0.05,
-            function: "logistic".into(),
+            relevance_function: "logistic".into(),
             sentence_encoder: "all-mpnet-base-v2".into(),
             binary_weight: 0.0,
-            mass: None,
+            smoothing: None,
             direction: None,
         }
     }
@@ -246,22 +262,22 @@ pub struct Training {
     /// What turns gradients into steps.
     pub optimizer: AdamWConfig,
     /// Factors on the learning rate of parts, by the beginning of their parameters' names, such as `text.tower`.
-    pub rates: BTreeMap<String, f64>,
+    pub lr_multipliers: BTreeMap<String, f64>,
     /// Parts that stay as they are, by the beginning of their parameters' names.
     pub freeze: Vec<String>,
     /// The largest norm of all gradients together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub clip_norm: Option<f64>,
+    pub max_grad_norm: Option<f64>,
     /// Batches whose gradients are averaged for one step.
-    pub accumulate: u64,
+    pub gradient_accumulation: u64,
     /// A model or a run's model to start from, with a fresh optimizer and schedule. `{objective}` stands for the name of the
     /// objective, so that each method goes on from its own pretraining.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init_from: Option<String>,
     /// Parts that begin with random weights although the training starts from a model.
-    pub fresh: Vec<String>,
-    /// What tells the best epoch.
-    pub keep: Keep,
+    pub reinitialize: Vec<String>,
+    /// How the best epoch is chosen.
+    pub select_by: SelectBy,
     /// At the latest after so many minutes, the state of the training is saved.
     pub checkpoint_minutes: f64,
     /// And after every so many steps; the end of an epoch always saves.
@@ -277,13 +293,13 @@ impl Default for Training {
             epoch_over: EpochOver::Pairs,
             schedule: Schedule::default(),
             optimizer: AdamWConfig::default(),
-            rates: BTreeMap::new(),
+            lr_multipliers: BTreeMap::new(),
             freeze: Vec::new(),
-            clip_norm: None,
-            accumulate: 1,
+            max_grad_norm: None,
+            gradient_accumulation: 1,
             init_from: None,
-            fresh: Vec::new(),
-            keep: Keep::Loss,
+            reinitialize: Vec::new(),
+            select_by: SelectBy::Loss,
             checkpoint_minutes: 10.0,
             checkpoint_steps: None,
         }
@@ -300,10 +316,10 @@ pub enum EpochOver {
     Clips,
 }
 
-/// What tells the best epoch.
+/// How the best epoch is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Keep {
+pub enum SelectBy {
     /// The lowest validation loss, as in the paper; the later epoch wins ties.
     Loss,
     /// The highest mAP@10 on the validation set, text to audio.
@@ -313,15 +329,31 @@ pub enum Keep {
 }
 
 impl Recipe {
-    /// Reads a recipe and applies what `--set key=value` says.
+    /// Reads a recipe and applies changes of the form `key=value`.
     ///
     /// # Errors
-    /// [`Error::Recipe`] with the line and, for a key that is not known, the one that was probably meant.
+    /// [`Error::Recipe`] with the line and, for an unknown key, the closest known one; [`Error::RenamedKeys`].
     pub fn read(path: &Path, set: &[String]) -> Result<Self, Error> {
         Self::parse(&fs_err::read_to_string(path)?, path, set)
     }
 
-    /// The same from text; `path` is what errors call it.
+    /// Reads the resolved recipe of a run. Keys that were renamed since it was written are accepted.
+    ///
+    /// # Errors
+    /// As [`Recipe::read`].
+    pub fn read_resolved(path: &Path) -> Result<Self, Error> {
+        let text = fs_err::read_to_string(path)?;
+        let mut table: toml::Table = toml::from_str(&text).map_err(|e| Error::Recipe {
+            path: path.to_owned(),
+            what: explain(&e),
+        })?;
+        for (old, new) in RENAMED {
+            rename(&mut table, old, new);
+        }
+        Self::parse(&table.to_string(), path, &[])
+    }
+
+    /// As [`Recipe::read`], from text; `path` is what errors call it.
     ///
     /// # Errors
     /// As [`Recipe::read`].
@@ -330,14 +362,24 @@ impl Recipe {
             path: path.to_owned(),
             what,
         };
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| fail(explain(&e)))?;
+        for change in set {
+            apply(&mut table, change).map_err(&fail)?;
+        }
+        let keys: Vec<_> = RENAMED
+            .into_iter()
+            .filter(|(old, _)| has(&mut table, old))
+            .collect();
+        if !keys.is_empty() {
+            return Err(Error::RenamedKeys {
+                path: path.to_owned(),
+                keys,
+            });
+        }
         // Without changes the parser's own error shows the line.
         let mut recipe = if set.is_empty() {
             toml::from_str::<Self>(text).map_err(|e| fail(explain(&e)))?
         } else {
-            let mut table: toml::Table = toml::from_str(text).map_err(|e| fail(explain(&e)))?;
-            for change in set {
-                apply(&mut table, change).map_err(&fail)?;
-            }
             table.try_into::<Self>().map_err(|e| fail(explain(&e)))?
         };
         if let Some(model) = &mut recipe.training.init_from {
@@ -526,11 +568,18 @@ impl Training {
         if self.epochs == 0 || self.epochs > 1_000_000 {
             return wrong("training.epochs", self.epochs, "from 1 to 1000000");
         }
-        if self.accumulate == 0 || self.accumulate > 1 << 20 {
-            return wrong("training.accumulate", self.accumulate, "from 1 to 2^20");
+        if self.gradient_accumulation == 0 || self.gradient_accumulation > 1 << 20 {
+            return wrong(
+                "training.gradient-accumulation",
+                self.gradient_accumulation,
+                "from 1 to 2^20",
+            );
         }
-        if let Some(norm) = self.clip_norm.filter(|norm| !(norm.is_finite() && *norm > 0.0)) {
-            return wrong("training.clip-norm", norm, "above 0");
+        if let Some(norm) = self
+            .max_grad_norm
+            .filter(|norm| !(norm.is_finite() && *norm > 0.0))
+        {
+            return wrong("training.max-grad-norm", norm, "above 0");
         }
         if self.checkpoint_steps == Some(0) {
             return wrong("training.checkpoint-steps", 0, "at least 1");
@@ -539,8 +588,12 @@ impl Training {
             return wrong("training.checkpoint-minutes", self.checkpoint_minutes, "above 0");
         }
         let impossible = |rate: &f64| !(rate.is_finite() && *rate >= 0.0);
-        if let Some((name, rate)) = self.rates.iter().find(|(_, rate)| impossible(rate)) {
-            return wrong("training.rates", format!("{rate} for {name}"), "a number from 0");
+        if let Some((name, rate)) = self.lr_multipliers.iter().find(|(_, rate)| impossible(rate)) {
+            return wrong(
+                "training.lr-multipliers",
+                format!("{rate} for {name}"),
+                "a number from 0",
+            );
         }
         self.schedule.check()?;
         self.optimizer.check()
@@ -566,18 +619,17 @@ impl ObjectiveRecipe {
                 "0: only ListNet mixes targets",
             );
         }
-        if self.direction.is_some() && self.name != ObjectiveKind::Smooth {
-            return wrong(
-                "objective.direction",
-                "set",
-                "absent: the names of all objectives but smooth say it",
-            );
+        let is_smooth = self.name == ObjectiveKind::Smooth;
+        for (option, is_set) in [
+            ("objective.direction", self.direction.is_some()),
+            ("objective.smoothing", self.smoothing.is_some()),
+        ] {
+            if is_set && !is_smooth {
+                return Err(Error::OnlyForSmooth { option });
+            }
         }
-        if let Some(mass) = self.mass.filter(|_| self.name != ObjectiveKind::Smooth) {
-            return wrong("objective.mass", mass, "absent: only smooth spreads a mass");
-        }
-        if let Some(mass) = self.mass.filter(|mass| !(0.0..=1.0).contains(mass)) {
-            return wrong("objective.mass", mass, "from 0 to 1");
+        if let Some(share) = self.smoothing.filter(|share| !(0.0..=1.0).contains(share)) {
+            return wrong("objective.smoothing", share, "from 0 to 1");
         }
         self.relevance_function().map(|_| ())
     }
@@ -588,19 +640,19 @@ impl ObjectiveRecipe {
             .relevance_function()
             .is_ok_and(|function| function.needs_range())
         {
-            self.function.clone_from(&began.function);
+            self.relevance_function.clone_from(&began.relevance_function);
         }
-        if self.name == ObjectiveKind::Smooth && self.mass.is_none() {
-            self.mass = began.mass;
+        if self.name == ObjectiveKind::Smooth && self.smoothing.is_none() {
+            self.smoothing = began.smoothing;
         }
     }
 
-    /// Whether the sentence encoder is asked for anything: by graded targets, or by `smooth` for its mass.
+    /// Whether the sentence encoder is asked for anything: by graded targets, or by `smooth` for its share.
     pub fn needs_teacher(&self) -> bool {
         match self.name {
             ObjectiveKind::Infonce | ObjectiveKind::InfonceAudio | ObjectiveKind::InfonceText => false,
             ObjectiveKind::ListnetAudio | ObjectiveKind::ListnetText | ObjectiveKind::ListnetBoth => true,
-            ObjectiveKind::Smooth => self.mass.is_none(),
+            ObjectiveKind::Smooth => self.smoothing.is_none(),
         }
     }
 
@@ -609,11 +661,11 @@ impl ObjectiveRecipe {
     /// # Errors
     /// If there is none of that name, or its parameters cannot be.
     pub fn relevance_function(&self) -> Result<RelevanceFunction, Error> {
-        Ok(self.function.parse()?)
+        Ok(self.relevance_function.parse()?)
     }
 
-    /// The objective. `function` has its range, and `mass` is what `smooth` spreads.
-    pub fn objective(&self, function: RelevanceFunction, mass: f32) -> Objective {
+    /// The objective. `function` has its range, and `smoothing` is the share that `smooth` spreads.
+    pub fn objective(&self, function: RelevanceFunction, smoothing: f32) -> Objective {
         let graded = Target::Graded {
             function,
             omega: self.omega,
@@ -627,7 +679,7 @@ impl ObjectiveRecipe {
             ObjectiveKind::ListnetText => (graded, Direction::Text),
             ObjectiveKind::ListnetBoth => (graded, Direction::Both),
             ObjectiveKind::Smooth => (
-                Target::Smooth { mass },
+                Target::Smooth { smoothing },
                 self.direction.unwrap_or(Direction::Audio),
             ),
         };
@@ -636,6 +688,43 @@ impl ObjectiveRecipe {
             direction,
             tau: self.tau,
         }
+    }
+}
+
+/// Keys that had another name: where they stood, and what they are called there now.
+const RENAMED: [(&str, &str); 13] = [
+    ("audio.front-end.n_fft", "n-fft"),
+    ("audio.front-end.pre_emphasis", "pre-emphasis"),
+    ("objective.function", "relevance-function"),
+    ("objective.mass", "smoothing"),
+    ("training.accumulate", "gradient-accumulation"),
+    ("training.clip-norm", "max-grad-norm"),
+    ("training.fresh", "reinitialize"),
+    ("training.keep", "select-by"),
+    ("training.rates", "lr-multipliers"),
+    ("training.schedule.end", "decay-epochs"),
+    ("training.schedule.floor", "min-lr"),
+    ("training.schedule.peak", "lr"),
+    ("training.schedule.warm-up", "warmup-epochs"),
+];
+
+/// The table that holds a dotted key, and the key's last part.
+fn holder<'a, 'k>(table: &'a mut toml::Table, key: &'k str) -> Option<(&'a mut toml::Table, &'k str)> {
+    match key.split_once('.') {
+        None => Some((table, key)),
+        Some((first, rest)) => holder(table.get_mut(first)?.as_table_mut()?, rest),
+    }
+}
+
+fn has(table: &mut toml::Table, key: &str) -> bool {
+    holder(table, key).is_some_and(|(table, key)| table.contains_key(key))
+}
+
+fn rename(table: &mut toml::Table, old: &str, new: &str) {
+    if let Some((table, old)) = holder(table, old)
+        && let Some(value) = table.remove(old)
+    {
+        table.insert(new.to_owned(), value);
     }
 }
 
@@ -738,7 +827,11 @@ batch = 8
 
     #[test]
     fn a_recipe_survives_being_written() {
-        let recipe = parse(SMALL, &["training.rates.text=0.5", "objective.name=smooth"]).unwrap();
+        let recipe = parse(
+            SMALL,
+            &["training.lr-multipliers.text=0.5", "objective.name=smooth"],
+        )
+        .unwrap();
         let again = parse(&recipe.to_toml().unwrap(), &[]).unwrap();
         assert_eq!(recipe, again);
     }
@@ -787,18 +880,65 @@ batch = 8
             ("training.epochs=0", "training.epochs"),
             ("objective.tau=0.0", "objective.tau"),
             ("objective.omega=-1.0", "objective.omega"),
-            ("objective.function=logistik", "logistik"),
+            ("objective.relevance-function=logistik", "logistik"),
             ("objective.binary-weight=2.0", "objective.binary-weight"),
-            ("training.accumulate=0", "training.accumulate"),
-            ("training.schedule.end=0.5", "training.schedule.end"),
+            (
+                "training.gradient-accumulation=0",
+                "training.gradient-accumulation",
+            ),
+            (
+                "training.schedule.decay-epochs=0.5",
+                "training.schedule.decay-epochs",
+            ),
             ("training.optimizer.beta-1=1.0", "beta-1"),
             ("audio.projection=[8]", "projection"),
             ("audio.segment-seconds=0.0", "segment-seconds"),
-            ("objective.direction=text", "objective.direction"),
-            ("objective.mass=0.1", "objective.mass"),
+            (
+                "objective.direction=text",
+                "objective.direction applies only to `smooth`",
+            ),
+            (
+                "objective.smoothing=0.1",
+                "objective.smoothing applies only to `smooth`",
+            ),
         ] {
             let error = parse(SMALL, &[set]).unwrap_err();
             assert!(error.contains(expected), "{set}: {error}");
         }
+    }
+
+    /// An old key is refused in a recipe and in `--set`, with the new one; in a run's own recipe it is understood.
+    #[test]
+    fn renamed_keys_are_refused_with_their_new_names() {
+        let old = SMALL.replace(
+            "batch = 8",
+            "batch = 8\nclip-norm = 1.0\nkeep = \"last\"\nschedule = { peak = 1e-3, warm-up = 2.0 }",
+        );
+        let error = parse(&old, &[]).unwrap_err();
+        for expected in [
+            "`training.clip-norm` is now `training.max-grad-norm`",
+            "`training.keep` is now `training.select-by`",
+            "`training.schedule.peak` is now `training.schedule.lr`",
+            "`training.schedule.warm-up` is now `training.schedule.warmup-epochs`",
+        ] {
+            assert!(error.contains(expected), "{error}");
+        }
+        for (old, new) in RENAMED {
+            let error = parse(SMALL, &[&format!("{old}=1")]).unwrap_err();
+            let (section, _) = old.rsplit_once('.').unwrap();
+            assert!(
+                error.contains(&format!("`{old}` is now `{section}.{new}`")),
+                "{error}"
+            );
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recipe.toml");
+        fs_err::write(&path, old).unwrap();
+        let set = [
+            "training.max-grad-norm=1.0",
+            "training.select-by=last",
+            "training.schedule={lr=1e-3,warmup-epochs=2.0}",
+        ];
+        assert_eq!(Recipe::read_resolved(&path).unwrap(), parse(SMALL, &set).unwrap());
     }
 }

@@ -3,9 +3,9 @@
 //! With e = epoch + b / steps_per_epoch, epochs counted from 0 and batches b from 1:
 //!
 //! ```text
-//! e < warm-up:         peak · e / warm-up
-//! warm-up ≤ e < end:   floor + (peak - floor) (1 + cos(π (e - warm-up) / (end - warm-up))) / 2
-//! end ≤ e:             floor
+//! e < warmup-epochs:                   lr · e / warmup-epochs
+//! warmup-epochs ≤ e < decay-epochs:    min-lr + (lr - min-lr) (1 + cos(π (e - warmup-epochs) / (decay-epochs - warmup-epochs))) / 2
+//! decay-epochs ≤ e:                    min-lr
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -17,23 +17,23 @@ use crate::recipe::wrong;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Schedule {
-    /// The highest rate.
-    pub peak: f64,
-    /// The last rate.
-    pub floor: f64,
-    /// Epochs until the highest.
-    pub warm_up: f64,
-    /// The epoch at which the last is reached.
-    pub end: f64,
+    /// The learning rate at the end of the warm-up, the highest.
+    pub lr: f64,
+    /// The rate at the end of the decay, and from there on.
+    pub min_lr: f64,
+    /// Epochs of linear increase from 0 to `lr`.
+    pub warmup_epochs: f64,
+    /// The epoch at which `min-lr` is reached, counted from the beginning of the training.
+    pub decay_epochs: f64,
 }
 
 impl Default for Schedule {
     fn default() -> Self {
         Self {
-            peak: 2e-5,
-            floor: 1e-7,
-            warm_up: 1.0,
-            end: 20.0,
+            lr: 2e-5,
+            min_lr: 1e-7,
+            warmup_epochs: 1.0,
+            decay_epochs: 20.0,
         }
     }
 }
@@ -45,18 +45,18 @@ impl Schedule {
         let (epoch, batch) = (step / steps_per_epoch, step % steps_per_epoch + 1);
         let e = epoch as f64 + batch as f64 / steps_per_epoch as f64;
         let Self {
-            peak,
-            floor,
-            warm_up,
-            end,
+            lr,
+            min_lr,
+            warmup_epochs,
+            decay_epochs,
         } = *self;
-        if e < warm_up {
-            peak * e / warm_up
-        } else if e < end {
-            let way = (e - warm_up) / (end - warm_up);
-            floor + (peak - floor) * (1.0 + (std::f64::consts::PI * way).cos()) / 2.0
+        if e < warmup_epochs {
+            lr * e / warmup_epochs
+        } else if e < decay_epochs {
+            let way = (e - warmup_epochs) / (decay_epochs - warmup_epochs);
+            min_lr + (lr - min_lr) * (1.0 + (std::f64::consts::PI * way).cos()) / 2.0
         } else {
-            floor
+            min_lr
         }
     }
 
@@ -65,24 +65,24 @@ impl Schedule {
     /// # Errors
     /// Which of them does not, and what it may be.
     pub fn check(&self) -> Result<(), Error> {
-        if !(self.peak.is_finite() && self.peak >= 0.0) {
-            return wrong("training.schedule.peak", self.peak, "a number from 0");
+        if !(self.lr.is_finite() && self.lr >= 0.0) {
+            return wrong("training.schedule.lr", self.lr, "a number from 0");
         }
-        if !(self.floor.is_finite() && self.floor >= 0.0) {
-            return wrong("training.schedule.floor", self.floor, "a number from 0");
+        if !(self.min_lr.is_finite() && self.min_lr >= 0.0) {
+            return wrong("training.schedule.min-lr", self.min_lr, "a number from 0");
         }
-        if !(self.warm_up.is_finite() && self.warm_up >= 0.0) {
+        if !(self.warmup_epochs.is_finite() && self.warmup_epochs >= 0.0) {
             return wrong(
-                "training.schedule.warm-up",
-                self.warm_up,
+                "training.schedule.warmup-epochs",
+                self.warmup_epochs,
                 "a number of epochs from 0",
             );
         }
-        if !(self.end.is_finite() && self.end >= self.warm_up) {
+        if !(self.decay_epochs.is_finite() && self.decay_epochs >= self.warmup_epochs) {
             return wrong(
-                "training.schedule.end",
-                self.end,
-                "a number of epochs, not before warm-up",
+                "training.schedule.decay-epochs",
+                self.decay_epochs,
+                "a number of epochs, at least warmup-epochs",
             );
         }
         Ok(())

@@ -138,7 +138,9 @@ impl Batch {
         let target = match (case.objective.split('-').next().unwrap(), case.targets.as_str()) {
             ("infonce", "binary") => Target::Binary,
             ("listnet", "mixed") => self.graded("logistic", self.weight),
-            ("listnet", "smooth") => Target::Smooth { mass: self.epsilon },
+            ("listnet", "smooth") => Target::Smooth {
+                smoothing: self.epsilon,
+            },
             ("listnet", function) => self.graded(function, 0.0),
             (other, targets) => panic!("objective {other} with targets {targets}"),
         };
@@ -281,10 +283,10 @@ fn rates_are_the_references() {
     let mut points = 0;
     for schedule in json::<Schedules>("schedule.json").schedules {
         let ours = Schedule {
-            peak: schedule.peak,
-            floor: schedule.floor,
-            warm_up: schedule.warm_up,
-            end: schedule.end,
+            lr: schedule.peak,
+            min_lr: schedule.floor,
+            warmup_epochs: schedule.warm_up,
+            decay_epochs: schedule.end,
         };
         let allowed = 4.0 * f64::EPSILON / 2.0 * schedule.peak;
         for point in schedule.points {
@@ -429,10 +431,10 @@ fn train(file: &Trainings, case: &TrainingCase, network: DualEncoder) -> Trained
         tau: file.tau,
     };
     let schedule = Schedule {
-        peak: file.schedule.peak,
-        floor: file.schedule.floor,
-        warm_up: file.schedule.warm_up,
-        end: file.schedule.end,
+        lr: file.schedule.peak,
+        min_lr: file.schedule.floor,
+        warmup_epochs: file.schedule.warm_up,
+        decay_epochs: file.schedule.end,
     };
     let mut optimizer = AdamW::new(AdamWConfig {
         weight_decay: case.weight_decay,

@@ -10,6 +10,7 @@ pub mod index;
 pub mod inputs;
 pub mod models;
 pub mod relevance;
+pub mod renamed;
 pub mod reproduce;
 pub mod search;
 pub mod serve;

@@ -330,7 +330,7 @@ fn a_model_its_vectors_and_its_run_file_are_judged_alike() {
     let table = place.ok(&[
         "eval",
         "run",
-        "--at",
+        "--cutoff",
         "16",
         "--truth",
         "scenes",
@@ -391,7 +391,7 @@ fn other_truths_are_read_from_files() {
         "several.csv",
         format!("query,clip\n{own}#1,{own}\n{own}#1,{other}\n"),
     );
-    let of_several = place.json(&["eval", "run", "--truth", &several, "--at", "16", "--json"]);
+    let of_several = place.json(&["eval", "run", "--truth", &several, "--cutoff", "16", "--json"]);
     assert_eq!(of_several["judgements"][2]["cut"], 16);
     for (content, expected) in [
         (
@@ -400,13 +400,36 @@ fn other_truths_are_read_from_files() {
         ),
         (
             format!("query,clip,relevance\n{own}#1,{other},0.2\n"),
-            "--partial",
+            "--skip-unjudged",
         ),
     ] {
         let file = place.write("bad.csv", content);
         let refused = place.fails(&["eval", "run", "--truth", &file]);
         assert!(refused.contains(expected), "{refused}");
     }
+}
+
+#[test]
+fn old_options_are_refused_with_their_new_names() {
+    let place = Place::new();
+    for (old, new) in [
+        (&["--at", "5"][..], "--at was renamed to --cutoff"),
+        (
+            &["--relevant-from=0.3"],
+            "--relevant-from was renamed to --relevance-threshold",
+        ),
+        (&["--partial"], "--partial was renamed to --skip-unjudged"),
+    ] {
+        let output = place.command(&[&["eval", "run"], old].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{old:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(new), "{said}");
+    }
+    let help = place.ok(&["eval", "--help"]);
+    assert!(
+        !help.contains("--partial") && help.contains("--skip-unjudged"),
+        "{help}"
+    );
 }
 
 #[test]
@@ -441,7 +464,7 @@ fn what_cannot_be_judged_is_refused() {
         &partial,
         "--qrels",
         &qrels,
-        "--partial",
+        "--skip-unjudged",
         "--json",
     ]);
     assert_eq!(found["captions"], 1);

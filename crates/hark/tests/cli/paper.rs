@@ -202,7 +202,7 @@ const SMALLER: [&str; 11] = [
     "objective.sentence-encoder=\"caption-static\"",
     "training.batch=4",
     "training.epochs=1",
-    "training.schedule={peak=1e-3,floor=1e-5,warm-up=0.5,end=1.0}",
+    "training.schedule={lr=1e-3,min-lr=1e-5,warmup-epochs=0.5,decay-epochs=1.0}",
     "data.cache-gigabytes=1.0",
 ];
 

@@ -170,6 +170,38 @@ fn neither_workers_nor_a_second_time_change_a_byte() {
     assert_ne!(one[1].1, result(&place.path("other"))[1].1);
 }
 
+/// A run whose recipe was written before keys were renamed is resumed and evaluated; a recipe with such keys is refused.
+#[test]
+fn old_keys_are_read_in_runs_and_refused_in_recipes() {
+    let place = Place::new();
+    let recipe = tiny();
+    let said = place.ok(&train(&recipe, "run", &[]));
+    let old = |text: String| {
+        let keys = [
+            ("max-grad-norm", "clip-norm"),
+            ("gradient-accumulation", "accumulate"),
+            ("lr-multipliers", "rates"),
+            ("pre-emphasis", "pre_emphasis"),
+            ("decay-epochs", "end"),
+        ];
+        keys.into_iter().fold(text, |text, (new, old)| {
+            assert!(text.contains(new), "{new}: {text}");
+            text.replace(new, old)
+        })
+    };
+    let resolved = place.path("run/recipe.toml");
+    fs_err::write(&resolved, old(fs_err::read_to_string(&resolved).unwrap())).unwrap();
+    assert_eq!(place.ok(&train(&recipe, "run", &["--resume"])), said);
+    place.ok(&["eval", "run"]);
+    let own = place.write("own.toml", old(fs_err::read_to_string(&recipe).unwrap()));
+    let refused = place.fails(&train(&own, "other", &[]));
+    assert!(
+        refused.contains("`training.rates` is now `training.lr-multipliers`")
+            && refused.contains("`audio.front-end.pre_emphasis` is now `audio.front-end.pre-emphasis`"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn frozen_towers_learn_from_features_and_stay_as_they_are() {
     let place = Place::new();
@@ -195,8 +227,8 @@ fn frozen_towers_learn_from_features_and_stay_as_they_are() {
         &own,
         format!(
             "name = \"own\"\n[data]\ntrain = [{set}]\nvalidation = [{set}]\n[objective]\nname = \"infonce\"\n\
-             [training]\nbatch = 8\nepochs = 4\nfreeze = [\"audio.tower\", \"text.tower\"]\nfresh = [\"audio.projection\", \"text.projection\"]\n\
-             schedule = {{ peak = 1e-2, floor = 1e-3, warm-up = 1.0, end = 4.0 }}\n"
+             [training]\nbatch = 8\nepochs = 4\nfreeze = [\"audio.tower\", \"text.tower\"]\nreinitialize = [\"audio.projection\", \"text.projection\"]\n\
+             schedule = {{ lr = 1e-2, min-lr = 1e-3, warmup-epochs = 1.0, decay-epochs = 4.0 }}\n"
         ),
     )
     .unwrap();
@@ -244,9 +276,9 @@ fn a_loss_that_is_no_number_stops_it_and_leaves_the_batch() {
     // Steps so large that everything overflows.
     let change = [
         "--set",
-        "training.schedule.peak=1e38",
+        "training.schedule.lr=1e38",
         "--set",
-        "training.schedule.warm-up=0.0",
+        "training.schedule.warmup-epochs=0.0",
     ];
     let said = place.fails(&train(&recipe, "broken", &change));
     assert!(
@@ -536,7 +568,7 @@ fn pretraining_on_three_sets_and_fine_tuning_from_it() {
         "--set",
         "training.epochs=8",
         "--set",
-        "training.schedule.end=8.0",
+        "training.schedule.decay-epochs=8.0",
     ];
     place.ok(&train(&recipe, "pretrain", &pretrain));
     // 8 of Clotho, 7 of AudioCaps, 4 of SoundBible, 2 of FreeSound: its ids 9006 and 9007 are Clotho's.

@@ -81,7 +81,7 @@ impl Learner<'_> {
             self.state.loss_sum += loss;
         }
         self.state.batches = number + 1;
-        let is_step = (number + 1).is_multiple_of(self.recipe.training.accumulate);
+        let is_step = (number + 1).is_multiple_of(self.recipe.training.gradient_accumulation);
         if !is_step || self.gradients.is_empty() {
             return Ok(());
         }
@@ -109,16 +109,16 @@ impl Learner<'_> {
     fn step(&mut self) -> Result<Step, Error> {
         let training = &self.recipe.training;
         let mut gradients = std::mem::take(&mut self.gradients);
-        if training.accumulate > 1 {
-            scale(&mut gradients, 1.0 / training.accumulate as f32);
+        if training.gradient_accumulation > 1 {
+            scale(&mut gradients, 1.0 / training.gradient_accumulation as f32);
         }
-        let norm = match training.clip_norm {
+        let norm = match training.max_grad_norm {
             Some(most) => clip(&mut gradients, most),
             None => norm(&gradients),
         };
-        let per_epoch = self.batches_per_epoch / training.accumulate;
+        let per_epoch = self.batches_per_epoch / training.gradient_accumulation;
         let rate = training.schedule.rate(self.state.updates, per_epoch);
-        let rates = &training.rates;
+        let rates = &training.lr_multipliers;
         let rate_of = |name: &str| {
             // The most particular of the parts that a parameter belongs to.
             let own = rates
@@ -140,7 +140,7 @@ impl Learner<'_> {
         let step = Step {
             epoch: (self.state.batches - 1) / self.batches_per_epoch,
             batches: (self.state.batches, self.total),
-            loss: self.loss / training.accumulate as f64,
+            loss: self.loss / training.gradient_accumulation as f64,
             rate,
             norm,
             took: self.since.elapsed(),

@@ -29,7 +29,7 @@ use crate::clips::Clips;
 use crate::network::{FindModel, is_part};
 use crate::objective::Objective;
 use crate::optimizer::{AdamW, Gradients};
-use crate::recipe::{Keep, Recipe};
+use crate::recipe::{Recipe, SelectBy};
 use crate::run::{self, BEST, Best, LAST, Run, State};
 use crate::split::Split;
 use crate::teacher::Teacher;
@@ -367,10 +367,10 @@ impl Trainer {
         }
         let validation = retrieval(&split.data, &embedded)?;
         let map = validation.text_to_audio.mean.average_precision;
-        let best = match (self.recipe.training.keep, &self.state.best) {
-            (_, None) | (Keep::Last, _) => true,
-            (Keep::Loss, Some(best)) => validation_loss <= best.loss,
-            (Keep::Map, Some(best)) => map >= best.map,
+        let best = match (self.recipe.training.select_by, &self.state.best) {
+            (_, None) | (SelectBy::Last, _) => true,
+            (SelectBy::Loss, Some(best)) => validation_loss <= best.loss,
+            (SelectBy::Map, Some(best)) => map >= best.map,
         };
         Ok(Epoch {
             epoch,

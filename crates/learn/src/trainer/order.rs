@@ -43,12 +43,13 @@ pub(super) fn batches_per_epoch(recipe: &Recipe, data: &Dataset) -> Result<u64, 
         EpochOver::Pairs => ("pairs", data.pairs.len()),
         EpochOver::Clips => ("clips", data.clips.len()),
     };
-    let batches = (items / training.batch) as u64 / training.accumulate * training.accumulate;
+    let batches =
+        (items / training.batch) as u64 / training.gradient_accumulation * training.gradient_accumulation;
     if batches == 0 {
         return Err(Error::SmallSet {
             what,
             got: items,
-            needed: training.batch as u64 * training.accumulate,
+            needed: training.batch as u64 * training.gradient_accumulation,
         });
     }
     Ok(batches)

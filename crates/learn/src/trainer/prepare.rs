@@ -49,7 +49,7 @@ impl Trainer {
         let data_hash = hash_of([&train, &validation]);
         let has_checkpoint = check_data(&run, &data_hash)?;
         if resume {
-            let resolved = Recipe::read(&run.path(RECIPE), &[])?;
+            let resolved = Recipe::read_resolved(&run.path(RECIPE))?;
             recipe.objective.take_resolved(&resolved.objective);
         }
         let batches_per_epoch = batches_per_epoch(&recipe, &train)?;
@@ -294,21 +294,21 @@ fn resolve_objective(
     let Some(teacher) = teacher else {
         return Ok(recipe
             .objective
-            .objective(function, recipe.objective.mass.unwrap_or(0.0)));
+            .objective(function, recipe.objective.smoothing.unwrap_or(0.0)));
     };
     if function.needs_range() {
         let all = teacher.read(0..teacher.len())?;
         let texts: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
         let vectors = Vectors::new(&all, teacher.dim())?;
         function = function.resolved(vectors, &texts, None, &hark_work::progress::no_progress)?;
-        recipe.objective.function = function.to_string();
+        recipe.objective.relevance_function = function.to_string();
     }
-    if recipe.objective.name == ObjectiveKind::Smooth && recipe.objective.mass.is_none() {
-        recipe.objective.mass = Some(spread_mass(recipe, function, data, teacher)?);
+    if recipe.objective.name == ObjectiveKind::Smooth && recipe.objective.smoothing.is_none() {
+        recipe.objective.smoothing = Some(spread_mass(recipe, function, data, teacher)?);
     }
     Ok(recipe
         .objective
-        .objective(function, recipe.objective.mass.unwrap_or(0.0)))
+        .objective(function, recipe.objective.smoothing.unwrap_or(0.0)))
 }
 
 /// The mass that ListNet's targets have beside the annotated clip, on average over some batches.
@@ -363,7 +363,7 @@ fn check_reach(network: &DualEncoder, clips: &Clips, card: &Card) -> Result<(), 
 /// That a training goes on with the recipe that it began with.
 fn check_recipe(run: &Run, recipe: &Recipe) -> Result<(), Error> {
     let path = run.path(RECIPE);
-    let differences = differences(&Recipe::read(&path, &[])?, recipe)?;
+    let differences = differences(&Recipe::read_resolved(&path)?, recipe)?;
     if differences.is_empty() {
         return Ok(());
     }

@@ -149,7 +149,8 @@ fn sets(args: &Args, home: &Home, model: &Path, threads: usize) -> Result<Vec<Da
             .map(|run| run.join(run::RECIPE))
             .filter(|path| path.is_file());
         let recipe = recipe.context("give --data: which recordings and captions? (KIND:PATH or a recipe)")?;
-        return of_recipe(&recipe, args.split.as_deref(), home, threads);
+        let recipe = (Recipe::read_resolved(&recipe)?, recipe.as_path());
+        return of_recipe(recipe, args.split.as_deref(), home, threads);
     };
     if let Some((kind, path)) = data
         .split_once(':')
@@ -179,12 +180,23 @@ fn sets(args: &Args, home: &Home, model: &Path, threads: usize) -> Result<Vec<Da
             }
         }]);
     }
-    of_recipe(Path::new(data), args.split.as_deref(), home, threads)
+    let path = Path::new(data);
+    // The recipe of a run may be older than a key's name.
+    let recipe = if path.file_name().is_some_and(|name| name == run::RECIPE) {
+        Recipe::read_resolved(path)?
+    } else {
+        Recipe::read(path, &[])?
+    };
+    of_recipe((recipe, path), args.split.as_deref(), home, threads)
 }
 
 /// The sets of one split of a recipe; soundscapes are made if need be.
-fn of_recipe(path: &Path, split: Option<&str>, home: &Home, threads: usize) -> Result<Vec<DatasetConfig>> {
-    let recipe = Recipe::read(path, &[])?;
+fn of_recipe(
+    (recipe, path): (Recipe, &Path),
+    split: Option<&str>,
+    home: &Home,
+    threads: usize,
+) -> Result<Vec<DatasetConfig>> {
     let names_sets = |recipe: &Recipe| !recipe.data.test.is_empty();
     // A run's own recipe has its soundscapes named already.
     let recipe = if names_sets(&recipe) {

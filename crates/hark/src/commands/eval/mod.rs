@@ -20,6 +20,7 @@ use hark_nearest::Vectors;
 
 use self::collection::Collection;
 use super::inputs::{ColumnArgs, ModelArgs, ThreadArgs, direction};
+use super::renamed::{Renamed, renamed_to};
 use crate::home::Home;
 
 const EXAMPLES: &str = "Examples:
@@ -28,7 +29,7 @@ const EXAMPLES: &str = "Examples:
   hark eval my-model --data audiocaps:data/audiocaps --json
   hark eval runs/soundscape-full-infonce-1 --truth scenes --truth computed
   hark eval my-model --data clotho:data/clotho --split validation --truth clotho_ratings_validation.csv --judged-only
-  hark eval my-model --data clotho:data/clotho --truth multiple.csv --at 16
+  hark eval my-model --data clotho:data/clotho --truth multiple.csv --cutoff 16
   hark eval --vectors clips.npy captions.npy --captions clotho_captions_evaluation.csv
   hark eval --run system.trec --qrels truth.trec --ties trec
 
@@ -78,21 +79,27 @@ pub struct Args {
     /// Judge also by other relevance: `scenes` of soundscapes, `computed` from captions (or computed:FUNCTION), or a CSV file of ratings or annotations; may be given several times
     #[arg(long, value_name = "SOURCE", conflicts_with = "run")]
     truth: Vec<TruthSource>,
-    /// With --truth: an item is relevant from this gain on; nDCG uses gains as they are
+    /// With --truth: minimum gain of a relevant item; nDCG uses the gains themselves
     #[arg(long, value_name = "GAIN", default_value_t = 0.5, value_parser = gain, requires = "truth")]
-    relevant_from: f64,
+    relevance_threshold: f64,
     /// With --truth: rank only the clips that were judged for a query
     #[arg(long, requires = "truth")]
     judged_only: bool,
-    /// Leave out queries without relevant items or without answers, as trec_eval does, instead of refusing them
+    /// Skip queries without relevant items or results, like trec_eval [default: error]
     #[arg(long)]
-    partial: bool,
+    skip_unjudged: bool,
     /// The sentence encoder of --truth computed [default: caption-static, built in]
     #[arg(long, value_name = "NAME", requires = "truth")]
     sentence_encoder: Option<String>,
     /// The k of mAP@k and nDCG@k
     #[arg(long, value_name = "K", default_value = "10")]
-    at: NonZeroUsize,
+    cutoff: NonZeroUsize,
+    #[arg(long = "at", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--cutoff"))]
+    _at: Option<Renamed>,
+    #[arg(long = "relevant-from", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--relevance-threshold"))]
+    _relevant_from: Option<Renamed>,
+    #[arg(long = "partial", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--skip-unjudged"))]
+    _partial: Option<Renamed>,
     /// How equal scores are ordered: by a hash of names, or as trec_eval does, by descending id
     #[arg(long, value_name = "HOW", default_value = "hash")]
     ties: TieOrder,
@@ -211,7 +218,7 @@ fn evaluation(args: &Args, home: &Home) -> Result<(Evaluation, Option<Collection
 
 fn options(args: &Args) -> Options {
     Options {
-        cut: args.at,
+        cut: args.cutoff,
         threads: None,
         ties: match args.ties {
             TieOrder::Hash => Ties::default(),
@@ -257,14 +264,14 @@ fn judge(
     let names = caption_queries(data);
     let mut kept = Vec::new();
     for (caption, gains) in truth.captions.iter().zip(&truth.gains) {
-        if !relevant(gains, args.relevant_from).is_empty() {
+        if !relevant(gains, args.relevance_threshold).is_empty() {
             kept.push((*caption, gains.as_slice()));
-        } else if !args.partial {
+        } else if !args.skip_unjudged {
             bail!(
-                "{source}: the query {:?} ({:?}) has no clip with a gain of {} or more; --partial leaves such queries out",
+                "{source}: the query {:?} ({:?}) has no clip with a gain of {} or more; --skip-unjudged skips such queries",
                 names[*caption].id,
                 names[*caption].text,
-                args.relevant_from
+                args.relevance_threshold
             );
         }
     }
@@ -272,8 +279,9 @@ fn judge(
     let left_out = truth.captions.len() - kept.len();
     let names: Vec<QueryInfo> = kept.iter().map(|(caption, _)| names[*caption].clone()).collect();
     if args.judged_only {
-        let is_rest =
-            |(_, gains): &(usize, &[(u32, f64)])| gains.iter().any(|&(_, gain)| gain < args.relevant_from);
+        let is_rest = |(_, gains): &(usize, &[(u32, f64)])| {
+            gains.iter().any(|&(_, gain)| gain < args.relevance_threshold)
+        };
         ensure!(
             !source.is_complete() && kept.iter().any(is_rest),
             "{source}: --judged-only needs clips that were judged and found not relevant"
@@ -307,7 +315,7 @@ fn judge(
                 gains[clip as usize].push((*caption as u32, gain));
             }
         }
-        let is_query = |&clip: &usize| !relevant(&gains[clip], args.relevant_from).is_empty();
+        let is_query = |&clip: &usize| !relevant(&gains[clip], args.relevance_threshold).is_empty();
         let queries: Vec<usize> = (0..data.clips.len()).filter(is_query).collect();
         let lists: Vec<&[(u32, f64)]> = queries.iter().map(|&clip| gains[clip].as_slice()).collect();
         let all = clip_queries(data);
@@ -336,10 +344,10 @@ fn judgement<'a>(
 ) -> Judgement {
     let kind = Kind {
         direction,
-        relevance: format!("{by}, relevant from {}", args.relevant_from),
+        relevance: format!("{by}, relevant from {}", args.relevance_threshold),
         gains: by,
     };
-    let sizes = gains.map(|gains| relevant(gains, args.relevant_from).len());
+    let sizes = gains.map(|gains| relevant(gains, args.relevance_threshold).len());
     Judgement {
         scores: ScoredQueries::new(kind, names, sizes, &report, Some(&graded.queries)),
         file: format!("{}.{name}.csv", direction.name()),
@@ -375,7 +383,9 @@ fn evaluate_gains(
     let (query_keys, item_keys) = (keys(&ids, args.ties), keys(&item_ids, args.ties));
     let asked = WithIds::new(Vectors::new(&rows, dim)?, &query_keys)?;
     let items = WithIds::new(Vectors::new(item_rows, dim)?, &item_keys)?;
-    let lists = gains.iter().map(|gains| relevant(gains, args.relevant_from));
+    let lists = gains
+        .iter()
+        .map(|gains| relevant(gains, args.relevance_threshold));
     let lists = Relevant::new(lists, item_ids.len())?;
     let watch = &hark_work::progress::no_progress;
     let report = evaluate(asked, items, &lists, options(args), watch)?;
@@ -412,7 +422,7 @@ fn among_judged(
         )?;
         let places = (0..).zip(gains.iter()).map(|(place, &(_, gain))| (place, gain));
         let places: Vec<(u32, f64)> = places.collect();
-        let relevant = Relevant::new([relevant(&places, args.relevant_from)], places.len())?;
+        let relevant = Relevant::new([relevant(&places, args.relevance_threshold)], places.len())?;
         let watch = &hark_work::progress::no_progress;
         reports.push(evaluate(query, clips, &relevant, options(args), watch)?);
         let of_query = |_: usize, out: &mut Vec<(u32, f64)>| out.extend(&places);
@@ -434,10 +444,10 @@ fn of_run(args: &Args, run: &Path, qrels: &Path) -> Result<Evaluation> {
         &found,
         &truth,
         trec::Options {
-            cut: args.at,
+            cut: args.cutoff,
             ties: options(args).ties,
             items: args.items,
-            partial: args.partial,
+            partial: args.skip_unjudged,
         },
     )
     .with_context(|| format!("{} against {}", run.display(), qrels.display()))?;

@@ -165,7 +165,7 @@ impl Plan {
                 &[self.set.as_slice(), &variant.changes].concat(),
             );
             recipe.is_ok_and(|recipe| {
-                recipe.objective.function == self.base.objective.function
+                recipe.objective.relevance_function == self.base.objective.relevance_function
                     && recipe.objective.omega.to_bits() == self.base.objective.omega.to_bits()
             })
         };
@@ -238,7 +238,7 @@ fn variants(base: &Recipe, study: &Study, wishes: &Wishes) -> Result<(&'static s
             (
                 name,
                 format!("f = {function}"),
-                format!("objective.function=\"{function}\""),
+                format!("objective.relevance-function=\"{function}\""),
             )
         });
         of_graded("functions", values.collect())?
@@ -334,7 +334,11 @@ mod tests {
         );
         assert_eq!(functions.baseline(None).unwrap(), 1);
         assert_eq!(
-            functions.recipe(&functions.jobs[2]).unwrap().objective.function,
+            functions
+                .recipe(&functions.jobs[2])
+                .unwrap()
+                .objective
+                .relevance_function,
             "threshold:at=0.6"
         );
         let wishes = Wishes {
