@@ -58,6 +58,16 @@ pub struct AudioCard {
     pub clip: ClipLength,
 }
 
+impl ClipLength {
+    /// How many samples of a clip count, where that is fixed; at least 1.
+    pub fn samples(self, rate: u32) -> Option<usize> {
+        match self {
+            Self::Full => None,
+            Self::Fixed { seconds } => Some(((seconds * f64::from(rate)).round() as usize).max(1)),
+        }
+    }
+}
+
 /// Which segments of a clip are averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "length")]

@@ -32,6 +32,8 @@ pub mod projection;
 mod recordings;
 pub mod sentence;
 mod texts;
+
+pub use recordings::segment_ranges;
 pub mod tokenize;
 pub mod towers;
 pub mod transformer;

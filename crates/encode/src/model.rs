@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use crate::card::{AudioCard, Card, ClipLength, TextCard};
 use crate::checkpoint::Checkpoint;
 use crate::dual::{DualEncoder, Side, SideConfig};
-use crate::recordings::Segments;
+use crate::recordings::{ClipMean, Segments};
 use crate::texts::{self, normalise, numbers};
 use crate::tokenize::Tokenizer;
 use crate::towers::{AudioConfig, AudioTower, MelBatch, TextTower, TokenBatch, Tower};
@@ -500,6 +500,54 @@ impl AudioEncoder {
             },
         )?;
         Ok(all)
+    }
+
+    /// The features of clips whose log-mels the caller has: `log_mels` gives a clip's segments, and `deliver` takes the
+    /// mean of their features, in the order in which clips are done. Segments are computed one at a time, as
+    /// [`AudioEncoder::embed_files`] does.
+    ///
+    /// # Errors
+    /// The first error of `log_mels` or `deliver`; if the log-mels do not fit the tower.
+    pub fn clip_features<E: From<Error> + Send>(
+        &self,
+        clips: usize,
+        log_mels: &(dyn Fn(usize) -> Result<Vec<MelBatch>, E> + Sync),
+        deliver: &mut dyn FnMut(usize, Vec<f32>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let next = AtomicUsize::new(0);
+        let mut failed = None;
+        let done = workers::as_done(
+            clips,
+            self.compute.threads(),
+            &|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&clip| clip < clips),
+            &|clip| {
+                let mut mean = ClipMean::default();
+                for segment in log_mels(clip)? {
+                    mean.add(&self.features(&segment)?);
+                }
+                Ok((clip, mean.mean()))
+            },
+            &mut |features: Result<(usize, Vec<f32>), E>| {
+                let taken = features.and_then(|(clip, features)| deliver(clip, features));
+                taken.map_err(|error| {
+                    failed = Some(error);
+                    Error::Cancelled
+                })
+            },
+        );
+        match (done, failed) {
+            (_, Some(error)) => Err(error),
+            (done, None) => Ok(done?),
+        }
+    }
+
+    /// The vector of a clip from [`AudioEncoder::clip_features`]. `of` names the clip in the error.
+    ///
+    /// # Errors
+    /// [`Error::NoDirection`] if it has no direction.
+    pub fn embed_features(&self, features: Vec<f32>, of: &str) -> Result<Vec<f32>, Error> {
+        self.project(features)
+            .ok_or_else(|| Error::NoDirection { of: of.to_owned() })
     }
 
     /// The vector of a clip from the mean of its segments' features. `None` if it has no direction.

@@ -8,7 +8,7 @@
 //! clip too is computed once.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -75,10 +75,9 @@ struct Cut {
 impl Cut {
     /// Those of a clip, as a model's card says.
     fn clip(clip: ClipLength, rate: u32, size: usize) -> Self {
-        let (least, most, samples) = match clip {
-            ClipLength::Full => (0, usize::MAX, usize::MAX),
-            ClipLength::Fixed { seconds } => {
-                let samples = ((seconds * f64::from(rate)).round() as usize).max(1);
+        let (least, most, samples) = match clip.samples(rate) {
+            None => (0, usize::MAX, usize::MAX),
+            Some(samples) => {
                 let segments = samples.div_ceil(size);
                 (segments, segments, samples)
             }
@@ -297,12 +296,48 @@ impl Plan {
     }
 }
 
+/// The samples of each segment of a clip that is in memory, as many as it has of them: a segment may be shorter than its
+/// size at the end, and lie behind the end where clips are padded.
+pub fn segment_ranges(clip: ClipLength, rate: u32, size: usize, length: usize) -> Vec<Range<usize>> {
+    let cut = Cut::clip(clip, rate, size);
+    let mut plan = Plan::new(cut);
+    let mut ranges = Vec::new();
+    while let Some(start) = plan.next_start() {
+        let end = start.saturating_add(size).min(cut.samples).min(length);
+        let range = start.min(end)..end;
+        if plan.take(start, range.len(), Some(length)).is_some() {
+            ranges.push(range);
+        }
+    }
+    ranges
+}
+
+/// The mean of a clip's segments, added in their order.
+#[derive(Default)]
+pub(crate) struct ClipMean {
+    sum: Vec<f64>,
+    segments: usize,
+}
+
+impl ClipMean {
+    pub(crate) fn add(&mut self, features: &[f32]) {
+        self.sum.resize(features.len(), 0.0);
+        for (sum, &feature) in self.sum.iter_mut().zip(features) {
+            *sum += f64::from(feature);
+        }
+        self.segments += 1;
+    }
+
+    pub(crate) fn mean(&self) -> Vec<f32> {
+        let count = self.segments as f64;
+        self.sum.iter().map(|sum| (sum / count) as f32).collect()
+    }
+}
+
 /// A recording on its way through the network.
 #[derive(Default)]
 struct Progressing {
-    sum: Vec<f64>,
-    /// Segments in the sum.
-    parts: usize,
+    mean: ClipMean,
     /// Segments that have had their turn.
     taken: usize,
     /// Features that came before their turn.
@@ -317,21 +352,12 @@ impl Progressing {
         while let Some((place, features)) = self.early.remove(&self.taken) {
             self.taken += 1;
             if place.part {
-                self.sum.resize(features.len(), 0.0);
-                for (sum, &feature) in self.sum.iter_mut().zip(&features) {
-                    *sum += f64::from(feature);
-                }
-                self.parts += 1;
+                self.mean.add(&features);
             }
             if place.window {
                 self.windows.push((place, features));
             }
         }
-    }
-
-    fn mean(&self) -> Vec<f32> {
-        let count = self.parts as f64;
-        self.sum.iter().map(|sum| (sum / count) as f32).collect()
     }
 }
 
@@ -455,7 +481,7 @@ impl Gathering<'_> {
                 of: self.paths[file].display().to_string(),
             })
         };
-        let vector = project(clip.mean())?;
+        let vector = project(clip.mean.mean())?;
         // A single window is the recording, as far as anybody can hear.
         let windows = if clip.windows.len() < 2 {
             &[]
@@ -473,7 +499,7 @@ impl Gathering<'_> {
             vector,
             windows: windows.collect::<Result<_, Error>>()?,
             seconds: end.seconds,
-            segments: clip.parts,
+            segments: clip.mean.segments,
             damage: end.damage,
         })
     }
@@ -503,6 +529,24 @@ mod tests {
             }
         }
         places
+    }
+
+    /// Clips in memory are cut where streams are.
+    #[test]
+    fn ranges_are_those_of_streams() {
+        for clip in [ClipLength::Full, ClipLength::Fixed { seconds: 150.0 }] {
+            for length in [0, 1, 4, 5, 30, 99, 100, 104, 105, 150, 151, 200, 900] {
+                let streamed = cut(Cut::clip(clip, 1, 100), length);
+                let streamed = streamed.into_iter().map(|(_, samples, ..)| samples);
+                let ranges = segment_ranges(clip, 1, 100, length);
+                assert!(ranges.iter().all(|range| range.end <= length), "{ranges:?}");
+                assert_eq!(
+                    ranges.iter().map(Range::len).collect::<Vec<_>>(),
+                    streamed.collect::<Vec<_>>(),
+                    "{clip:?} {length}"
+                );
+            }
+        }
     }
 
     #[test]

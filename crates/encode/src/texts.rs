@@ -5,13 +5,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use burn::tensor::Tensor;
+use burn::tensor::{Tensor, TensorData};
 
+use crate::dual::Side;
 use crate::tokenize::{Tokenizer, Tokens};
-use crate::towers::TokenBatch;
+use crate::towers::{TextTower, TokenBatch, Tower};
 use hark_work::workers;
 
-use crate::Error;
+use crate::{Compute, Error, Progress};
 
 /// Tokens in a batch: enough for the matrix products to run at full speed, few enough for the cache.
 const BATCH_TOKENS: usize = 512;
@@ -36,8 +37,17 @@ pub(crate) fn embed(
     forward: &(dyn Fn(&TokenBatch) -> Result<Tensor<2>, Error> + Sync),
     deliver: &mut dyn FnMut(Batch) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let tokens = tokenizer.encode(texts)?;
-    let plan = plan(&tokens);
+    embed_tokens(&tokenizer.encode(texts)?, threads, forward, deliver)
+}
+
+/// As [`embed`], of texts that are tokens already.
+fn embed_tokens(
+    tokens: &[Tokens],
+    threads: usize,
+    forward: &(dyn Fn(&TokenBatch) -> Result<Tensor<2>, Error> + Sync),
+    deliver: &mut dyn FnMut(Batch) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let plan = plan(tokens);
     if plan.is_empty() {
         return Ok(());
     }
@@ -56,6 +66,82 @@ pub(crate) fn embed(
         },
         &mut |batch: Result<Batch, Error>| deliver(batch?),
     )
+}
+
+impl Side<TextTower> {
+    /// Unit vectors `[texts, dim]` of texts that are tokens already.
+    ///
+    /// # Errors
+    /// If the tower cannot take a text, a vector has no direction, or `progress` asks to stop.
+    pub fn embed_tokens(
+        &self,
+        tokens: &[Tokens],
+        compute: &Compute,
+        progress: Progress<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        let forward = |batch: &TokenBatch| Ok(self.projection.forward(self.tower.forward(batch, None)?));
+        let mut rows = rows(tokens, compute, &forward, progress)?;
+        let dim = rows.len() / tokens.len().max(1);
+        for (nth, row) in rows.chunks_exact_mut(dim.max(1)).enumerate() {
+            normalise(row, &format!("text {nth}"))?;
+        }
+        Ok(rows)
+    }
+
+    /// The tower's features `[texts, width]` of texts that are tokens already.
+    ///
+    /// # Errors
+    /// As [`Side::embed_tokens`].
+    pub fn token_features(
+        &self,
+        tokens: &[Tokens],
+        compute: &Compute,
+        progress: Progress<'_>,
+    ) -> Result<Vec<f32>, Error> {
+        rows(
+            tokens,
+            compute,
+            &|batch| self.tower.forward(batch, None),
+            progress,
+        )
+    }
+
+    /// Unit vectors of the tower's features, `[texts, width]`: those that [`Side::embed_tokens`] gives.
+    ///
+    /// # Errors
+    /// If a vector has no direction.
+    pub fn embed_features(&self, features: &[f32], compute: &Compute) -> Result<Vec<f32>, Error> {
+        let width = self.tower.width();
+        let mut vectors = Vec::new();
+        for (nth, row) in features.chunks_exact(width).enumerate() {
+            let row = Tensor::from_data(TensorData::new(row.to_vec(), [1, width]), compute.device());
+            let mut vector = numbers(self.projection.forward(row));
+            normalise(&mut vector, &format!("text {nth}"))?;
+            vectors.extend(vector);
+        }
+        Ok(vectors)
+    }
+}
+
+/// A row for each text, in the texts' order.
+fn rows(
+    tokens: &[Tokens],
+    compute: &Compute,
+    forward: &(dyn Fn(&TokenBatch) -> Result<Tensor<2>, Error> + Sync),
+    progress: Progress<'_>,
+) -> Result<Vec<f32>, Error> {
+    let mut rows = Vec::new();
+    let mut done = 0;
+    embed_tokens(tokens, compute.threads(), forward, &mut |batch| {
+        let width = batch.vectors.len() / batch.captions.len();
+        rows.resize(tokens.len() * width, 0.0);
+        for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(width)) {
+            rows[nth * width..][..width].copy_from_slice(vector);
+        }
+        done += batch.captions.len();
+        Ok(hark_work::progress::report(progress, done, tokens.len())?)
+    })?;
+    Ok(rows)
 }
 
 /// Batches of texts of equal length, longest first.

@@ -21,6 +21,22 @@ pub enum Error {
     /// A dataset or a file of ratings cannot be read.
     #[error(transparent)]
     Corpus(#[from] hark_corpus::Error),
+    /// A model cannot be used, or a clip or caption has no embedding.
+    #[error(transparent)]
+    Encode(hark_encode::Error),
+    /// The log-mels of a clip cannot be had.
+    #[error(transparent)]
+    Recording(Box<dyn std::error::Error + Send + Sync>),
+    /// Figures over fewer clips are not those of the split.
+    #[error("cannot read {count} of {total} recordings, the first is {}: figures over fewer clips are not comparable", first.display())]
+    Unreadable {
+        /// How many cannot be read.
+        count: usize,
+        /// Recordings of the split.
+        total: usize,
+        /// The first of them.
+        first: PathBuf,
+    },
     /// The split is not one of soundscapes, or its scenes cannot be read.
     #[error("these clips have no scenes; only soundscapes do")]
     NoScenes {
@@ -131,6 +147,15 @@ pub enum Error {
 
 fn at(line: Option<u64>) -> String {
     line.map_or_else(String::new, |line| format!("line {line}: "))
+}
+
+impl From<hark_encode::Error> for Error {
+    fn from(error: hark_encode::Error) -> Self {
+        match error {
+            hark_encode::Error::Cancelled => Self::Cancelled,
+            other => Self::Encode(other),
+        }
+    }
 }
 
 impl From<hark_work::progress::Cancelled> for Error {

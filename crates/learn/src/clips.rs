@@ -15,14 +15,13 @@ use hark_audio::augment::{Masking, jitter, mask};
 use hark_audio::{LogMel, MelSpectrogram};
 use hark_corpus::AudioCache;
 use hark_encode::card::{AudioCard, ClipLength};
+use hark_encode::segment_ranges;
 use hark_encode::towers::MelBatch;
 use hark_work::random::{Random, key};
 
 use crate::Error;
 use crate::recipe::wrong;
 
-/// A tail of less than this part of a segment does not count beside other segments, as where clips are embedded.
-const SHORT_TAIL: usize = 20;
 /// Numbers of log-mels that are kept in memory: 1 GiB of them.
 const KEPT: usize = 1 << 28;
 
@@ -136,15 +135,10 @@ impl Clips {
     /// The samples that count, and whether the crop was drawn.
     fn samples(&self, path: &Path, seed: Option<u64>) -> Result<(Vec<f32>, bool), Error> {
         let recording = self.cache.read(path)?;
-        let ClipLength::Fixed { seconds } = self.clip else {
+        let wanted = self.clip.samples(self.mel.config().rate);
+        let Some(wanted) = wanted.filter(|&wanted| recording.len() > wanted) else {
             return Ok((recording.samples()?, false));
         };
-        let wanted = ((seconds * f64::from(self.mel.config().rate)).round() as usize).max(1);
-        if recording.len() <= wanted {
-            let mut samples = recording.samples()?;
-            samples.resize(wanted, 0.0);
-            return Ok((samples, false));
-        }
         let places = recording.len() - wanted + 1;
         let start = seed.map_or(0, |seed| Random::new(key(&[seed, 1])).below(places));
         Ok((recording.range(start, wanted)?, seed.is_some()))
@@ -155,12 +149,9 @@ impl Clips {
             count: 0,
             values: Vec::new(),
         };
-        for piece in samples.chunks(self.segment) {
-            let is_tail = matches!(self.clip, ClipLength::Full) && segments.count > 0;
-            if is_tail && piece.len() < self.segment / SHORT_TAIL {
-                break;
-            }
-            let mut piece = piece.to_vec();
+        let rate = self.mel.config().rate;
+        for range in segment_ranges(self.clip, rate, self.segment, samples.len()) {
+            let mut piece = samples[range].to_vec();
             piece.resize(self.segment, 0.0);
             let mel = self.log_mel(&piece, seed.map(|seed| key(&[seed, 2, segments.count as u64])))?;
             segments.values.extend_from_slice(&mel.values);
@@ -187,6 +178,18 @@ impl Clips {
             mask(&mut mel, masking, seed);
         }
         Ok(mel)
+    }
+
+    /// The log-mels of a recording as they are outside of training, segment by segment.
+    ///
+    /// # Errors
+    /// If the recording cannot be read.
+    pub fn each_segment(&self, path: &Path) -> Result<Vec<MelBatch>, Error> {
+        let (mels, frames) = self.shape();
+        let segments = self.segments(path, None)?;
+        let each = segments.values.chunks_exact(mels * frames);
+        each.map(|segment| Ok(MelBatch::new(segment.to_vec(), mels, frames)?))
+            .collect()
     }
 
     /// One batch out of the log-mels of several clips, and how many segments each has.
@@ -216,6 +219,8 @@ pub(crate) mod tests {
     const RATE: usize = 32_000;
     /// Samples of a segment.
     const SEGMENT: usize = RATE / 5;
+    /// An end of less than this part of a segment does not count.
+    const SHORT_TAIL: usize = 20;
 
     /// Writes a recording of 16 bits, one channel and 32 kHz, and says what a decoder makes of it.
     pub(crate) fn record(path: &Path, samples: usize, seed: u64) -> Vec<f32> {

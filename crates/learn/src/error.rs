@@ -17,7 +17,7 @@ pub enum Error {
     Nearest(#[from] hark_nearest::Error),
     /// A split cannot be evaluated.
     #[error(transparent)]
-    Evaluate(#[from] hark_evaluate::Error),
+    Evaluate(hark_evaluate::Error),
     /// Soundscapes cannot be made.
     #[error(transparent)]
     Soundscape(#[from] hark_soundscape::Error),
@@ -202,6 +202,16 @@ fn renamed(keys: &[(&str, &str)]) -> String {
         format!("`{old}` is now `{section}.{new}`")
     });
     keys.collect::<Vec<_>>().join("; ")
+}
+
+impl From<hark_evaluate::Error> for Error {
+    fn from(error: hark_evaluate::Error) -> Self {
+        match error {
+            hark_evaluate::Error::Cancelled => Self::Cancelled,
+            hark_evaluate::Error::Encode(error) => Self::Encode(error),
+            other => Self::Evaluate(other),
+        }
+    }
 }
 
 impl From<hark_work::progress::Cancelled> for Error {

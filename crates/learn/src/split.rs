@@ -4,34 +4,30 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::Tensor;
 use hark_corpus::Dataset;
+use hark_encode::Compute;
 use hark_encode::card::{Card, TextCard};
 use hark_encode::checkpoint::Checkpoint;
-use hark_encode::dual::DualEncoder;
-use hark_encode::tokenize::Tokenizer;
-use hark_encode::towers::TokenBatch;
+use hark_encode::dual::{DualEncoder, Side};
+use hark_encode::model::AudioEncoder;
+use hark_encode::tokenize::{Tokenizer, Tokens};
+use hark_encode::towers::{TextTower, TokenBatch};
 use hark_encode::weights_file::{self, NamedTensor};
-use hark_evaluate::SplitEmbeddings;
+use hark_evaluate::{CaptionInput, ClipInput, SplitEmbeddings, SplitEvent, embed_split};
 use hark_work::progress::Progress;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
 use crate::clips::Clips;
 use crate::run::write_beside;
-use hark_work::workers;
-
-/// Clips or captions that go through a tower at a time where no batch says otherwise.
-const AT_A_TIME: usize = 32;
 
 /// One split.
 pub struct Split {
     /// Its clips and captions.
     pub data: Dataset,
     /// Tokens of each pair's caption.
-    pub tokens: Vec<Vec<u32>>,
-    /// How many captions were longer than the model reads.
-    pub cut: usize,
+    pub tokens: Vec<Tokens>,
     /// Features of the clips, where the audio tower is frozen.
     pub audio: Option<Features>,
     /// Features of the captions, where the text tower is frozen.
@@ -59,12 +55,6 @@ impl Features {
             width: self.width,
         }
     }
-
-    /// As a tensor `[items, width]` outside of any training.
-    fn tensor(self, device: &Device) -> Tensor<2> {
-        let shape = [self.values.len() / self.width.max(1), self.width];
-        Tensor::from_data(TensorData::new(self.values, shape), device)
-    }
 }
 
 /// Numbers out of a tensor.
@@ -91,7 +81,6 @@ impl Split {
         Self {
             data,
             tokens: Vec::new(),
-            cut: 0,
             audio: None,
             text: None,
         }
@@ -108,10 +97,8 @@ impl Split {
             .map(|pair| card.prepare(&pair.caption))
             .collect();
         let prepared: Vec<&str> = prepared.iter().map(String::as_str).collect();
-        let tokens = tokenizer.encode(&prepared)?;
         Ok(Self {
-            cut: tokens.iter().filter(|tokens| tokens.cut).count(),
-            tokens: tokens.into_iter().map(|tokens| tokens.ids).collect(),
+            tokens: tokenizer.encode(&prepared)?,
             data,
             audio: None,
             text: None,
@@ -124,82 +111,36 @@ impl Split {
     /// If there are none.
     pub fn token_batch(&self, pairs: &[usize]) -> Result<TokenBatch, Error> {
         Ok(TokenBatch::new(
-            pairs.iter().map(|&pair| self.tokens[pair].as_slice()),
+            pairs.iter().map(|&pair| self.tokens[pair].ids.as_slice()),
         )?)
     }
 
-    /// Vectors of all clips and captions, from a network that is not learning.
+    /// Embeddings of all clips and captions, from a network that is not learning.
     ///
     /// # Errors
     /// If a recording cannot be read, or `progress` asks to stop.
     pub fn embed(
         &self,
-        network: &DualEncoder,
+        encoders: &Encoders,
         clips: &Clips,
-        workers: usize,
         progress: Progress<'_>,
     ) -> Result<SplitEmbeddings, Error> {
-        let (Some(audio), Some(text), Some(device)) = (&network.audio, &network.text, network.device())
-        else {
-            return Err(Error::NoSide);
+        let Encoders { audio, text, compute } = encoders;
+        let log_mels = |clip: usize| Ok(clips.each_segment(&self.data.clips[clip].path)?);
+        let clip_input = match &self.audio {
+            Some(features) => ClipInput::Features(&features.values),
+            None => ClipInput::LogMels(&log_mels),
         };
-        let device = device.without_autodiff();
-        let mut embedded = SplitEmbeddings {
-            clips: Vec::new(),
-            captions: Vec::new(),
-            dim: 1,
+        let caption_input = match &self.text {
+            Some(features) => CaptionInput::Features(text, &features.values, compute),
+            None => CaptionInput::Tokens(text, &self.tokens, compute),
         };
-        if let Some(features) = &self.audio {
-            embedded.clips = numbers(audio.project(features.clone().tensor(&device)))?;
-        } else {
-            self.each_clips(clips, workers, &mut |mels, done| {
-                let vectors = audio.forward(&mels.0, &mels.1, None)?;
-                embedded.clips.extend(numbers(vectors)?);
-                Ok(hark_work::progress::report(
-                    progress,
-                    done,
-                    self.data.clips.len(),
-                )?)
-            })?;
-        }
-        let pairs: Vec<usize> = (0..self.data.pairs.len()).collect();
-        for pairs in pairs.chunks(AT_A_TIME) {
-            let vectors = match &self.text {
-                Some(features) => text.project(features.rows(pairs.iter().copied()).tensor(&device)),
-                None => text.forward(&self.token_batch(pairs)?, None)?,
-            };
-            embedded.dim = vectors.dims()[1];
-            embedded.captions.extend(numbers(vectors)?);
-        }
-        Ok(embedded)
-    }
-
-    /// Log-mels of all clips, some at a time.
-    fn each_clips(
-        &self,
-        clips: &Clips,
-        workers: usize,
-        take: &mut dyn FnMut((hark_encode::towers::MelBatch, Vec<usize>), usize) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let count = self.data.clips.len();
-        let batches = count.div_ceil(AT_A_TIME) as u64;
-        let make = |number: u64| {
-            let first = number as usize * AT_A_TIME;
-            let some = &self.data.clips[first..count.min(first + AT_A_TIME)];
-            let segments = some.iter().map(|clip| clips.segments(&clip.path, None));
-            clips.batch(&segments.collect::<Result<Vec<_>, _>>()?)
+        let on_event = |event: SplitEvent<'_>| match event {
+            SplitEvent::Clip { done, total, .. } => progress(done, total),
+            _ => ControlFlow::Continue(()),
         };
-        let flow = workers::in_order(0..batches, workers, workers + 1, &make, &mut |number, mels, _| {
-            let done = count.min((number as usize + 1) * AT_A_TIME);
-            match mels.and_then(|mels| take(mels, done)) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => ControlFlow::Break(error),
-            }
-        });
-        match flow {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(error) => Err(error),
-        }
+        let found = embed_split(audio, clip_input, caption_input, &self.data, &on_event)?;
+        Ok(found.complete(&self.data)?)
     }
 
     /// Computes what frozen towers give, once: from here on only what stands behind them is computed.
@@ -216,35 +157,36 @@ impl Split {
         let &Frozen {
             clips,
             folder,
-            workers,
+            compute,
             ..
         } = frozen;
-        if let Some(side) = network.audio.as_ref().filter(|_| frozen.audio) {
+        let encoders = Encoders::new(network, card, compute)?;
+        if frozen.audio {
             let path = folder.map(|folder| folder.join(self.name_of_features(network, card, clips, true)));
             let count = self.data.clips.len();
             let features = stored(path.as_deref(), count, &mut || {
-                let mut values = Vec::new();
-                self.each_clips(clips, workers, &mut |mels, done| {
-                    values.extend(numbers(side.features(&mels.0, &mels.1, None)?)?);
-                    Ok(hark_work::progress::report(progress, done, count)?)
-                })?;
-                Ok(values)
+                let mut rows = vec![Vec::new(); count];
+                let mut done = 0;
+                let log_mels = |clip: usize| clips.each_segment(&self.data.clips[clip].path);
+                encoders
+                    .audio
+                    .clip_features(count, &log_mels, &mut |clip, features| {
+                        rows[clip] = features;
+                        done += 1;
+                        Ok(hark_work::progress::report(progress, done, count)?)
+                    })?;
+                Ok(rows.concat())
             })?;
             self.audio = Some(features);
         }
-        if let Some(side) = network.text.as_ref().filter(|_| frozen.text) {
+        if frozen.text {
             let path = folder.map(|folder| folder.join(self.name_of_features(network, card, clips, false)));
-            let count = self.data.pairs.len();
-            let pairs: Vec<usize> = (0..count).collect();
-            let features = stored(path.as_deref(), count, &mut || {
-                let mut values = Vec::new();
-                for (nth, pairs) in pairs.chunks(AT_A_TIME).enumerate() {
-                    let batch = self.token_batch(pairs)?;
-                    let features = hark_encode::towers::Tower::forward(&side.tower, &batch, None)?;
-                    values.extend(numbers(features)?);
-                    hark_work::progress::report(progress, count.min((nth + 1) * AT_A_TIME), count)?;
-                }
-                Ok(values)
+            let features = stored(path.as_deref(), self.tokens.len(), &mut || {
+                let features = encoders.text.token_features(&self.tokens, compute, progress);
+                features.map_err(|error| match error {
+                    hark_encode::Error::Cancelled => Error::Cancelled,
+                    other => other.into(),
+                })
             })?;
             self.text = Some(features);
         }
@@ -283,8 +225,8 @@ impl Split {
             let said = card.text.as_ref().map(|card| &card.side.network);
             hash.update(serde_json::to_string(&said).unwrap_or_default());
             for tokens in &self.tokens {
-                hash.update((tokens.len() as u64).to_le_bytes());
-                for token in tokens {
+                hash.update((tokens.ids.len() as u64).to_le_bytes());
+                for token in &tokens.ids {
                     hash.update(token.to_le_bytes());
                 }
             }
@@ -307,12 +249,37 @@ pub struct Frozen<'a> {
     pub clips: &'a Clips,
     /// Where features are kept for other runs, under names that say what they are of.
     pub folder: Option<&'a Path>,
-    /// Threads that read recordings.
-    pub workers: usize,
+    /// Where they are computed.
+    pub compute: &'a Compute,
+}
+
+/// Both sides of a network that is not learning, ready to embed.
+pub struct Encoders {
+    audio: AudioEncoder,
+    text: Side<TextTower>,
+    compute: Compute,
+}
+
+impl Encoders {
+    /// Those of a network, which stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::NoSide`], or if the front end does not fit the audio tower.
+    pub fn new(network: &DualEncoder, card: &Card, compute: &Compute) -> Result<Self, Error> {
+        let (Some(audio), Some(text), Some(card)) = (&network.audio, &network.text, &card.audio) else {
+            return Err(Error::NoSide);
+        };
+        Ok(Self {
+            audio: AudioEncoder::new(audio.clone(), card.clone(), compute)?,
+            text: text.clone(),
+            compute: compute.clone(),
+        })
+    }
 }
 
 const FEATURES: &str = "features";
-const FORMAT: (&str, &str) = ("format", "hark features 1");
+// Of another version since features are averaged in 64 bits and captions are not padded.
+const FORMAT: (&str, &str) = ("format", "hark features 2");
 
 /// Features from a file, or computed and written there. A file that cannot be written is done without.
 fn stored(
@@ -372,6 +339,10 @@ mod tests {
     /// Which towers are frozen: audio, text.
     const BOTH: (bool, bool) = (true, true);
 
+    fn tokens(ids: Vec<u32>) -> Tokens {
+        Tokens { ids, cut: false }
+    }
+
     /// Three recordings, the last with two captions.
     fn split(folder: &Path) -> Split {
         let clip = |nth: usize| {
@@ -393,7 +364,9 @@ mod tests {
                 pairs: [0, 1, 2, 2].map(pair).to_vec(),
                 ..Split::empty().data
             },
-            tokens: vec![vec![0, 4, 2], vec![0, 5, 6, 2], vec![0, 2], vec![0, 8, 7, 5, 2]],
+            tokens: [vec![0, 4, 2], vec![0, 5, 6, 2], vec![0, 2], vec![0, 8, 7, 5, 2]]
+                .map(tokens)
+                .to_vec(),
             ..Split::empty()
         }
     }
@@ -413,7 +386,7 @@ mod tests {
             text: which.1,
             clips: &clips,
             folder: features,
-            workers: 2,
+            compute: &Compute::cpu(2),
         };
         split.freeze(&network, &card, &frozen, progress).unwrap();
         computed.into_inner()
@@ -430,10 +403,12 @@ mod tests {
     fn features_of_frozen_towers_give_the_same_vectors() {
         let folder = tempfile::tempdir().unwrap();
         let mut split = split(folder.path());
-        let (network, clips) = (tiny(&recipe(&[])), clips(card::ClipLength::Full));
+        let recipe = recipe(&[]);
+        let encoders = Encoders::new(&tiny(&recipe), &tiny_card(&recipe), &Compute::cpu(2)).unwrap();
+        let clips = clips(card::ClipLength::Full);
         let embed = |split: &Split| {
             let go_on = &hark_work::progress::no_progress;
-            split.embed(&network, &clips, 2, go_on).unwrap()
+            split.embed(&encoders, &clips, go_on).unwrap()
         };
         let whole = embed(&split);
         assert_eq!((whole.clips.len(), whole.captions.len(), whole.dim), (12, 16, 4));
@@ -482,10 +457,10 @@ mod tests {
             &|bytes| bytes[..40].to_vec(),
             &|bytes| {
                 // Another version.
-                let text = b"hark features 1";
+                let text = b"hark features 2";
                 let at = bytes.windows(text.len()).position(|found| found == text).unwrap();
                 let mut bytes = bytes.to_vec();
-                bytes[at + text.len() - 1] = b'2';
+                bytes[at + text.len() - 1] = b'1';
                 bytes
             },
         ];
@@ -529,7 +504,7 @@ mod tests {
             }
         }
         let mut second = split_again(&first);
-        second.tokens[0] = vec![0, 5, 2];
+        second.tokens[0] = tokens(vec![0, 5, 2]);
         assert!(freeze(&mut second, &[], only(false), Some(&kept)));
         let mut second = split_again(&first);
         record(&second.data.clips[0].path, 6500, 8);
@@ -555,7 +530,8 @@ mod tests {
         let (network, card) = (tiny(&recipe), tiny_card(&recipe));
         let clips = clips(card::ClipLength::Full);
         let stop = &mut |_, _| ControlFlow::Break(());
-        let stopped = split.embed(&network, &clips, 1, stop);
+        let encoders = Encoders::new(&network, &card, &Compute::cpu(1)).unwrap();
+        let stopped = split.embed(&encoders, &clips, stop);
         assert!(matches!(stopped, Err(Error::Cancelled)));
         for audio in [true, false] {
             let frozen = Frozen {
@@ -563,7 +539,7 @@ mod tests {
                 text: true,
                 clips: &clips,
                 folder: None,
-                workers: 1,
+                compute: &Compute::cpu(1),
             };
             let stopped = split.freeze(&network, &card, &frozen, stop);
             assert!(matches!(stopped, Err(Error::Cancelled)));

@@ -170,6 +170,54 @@ fn neither_workers_nor_a_second_time_change_a_byte() {
     assert_ne!(one[1].1, result(&place.path("other"))[1].1);
 }
 
+/// What `train` says of the test split is what `eval` says of the model that it leaves, to the last digit: with one
+/// segment a clip and several, with towers that learn and frozen ones.
+#[test]
+fn train_and_eval_give_the_same_figures() {
+    let place = Place::new();
+    let recipe = tiny();
+    let several = [
+        "--set",
+        "audio.clip={length=\"true\"}",
+        "--set",
+        "audio.segment-seconds=0.7",
+    ];
+    // A frozen tower sees clips without masks.
+    let text = fs_err::read_to_string(&recipe).unwrap();
+    let unmasked = text.lines().filter(|line| !line.starts_with("masking"));
+    let unmasked = place.write("unmasked.toml", unmasked.collect::<Vec<_>>().join("\n"));
+    let freeze = ["--set", "training.freeze=[\"audio.tower\",\"text.tower\"]"];
+    for (run, recipe, more) in [
+        ("plain", &recipe, vec![]),
+        ("several", &recipe, several.to_vec()),
+        ("frozen", &unmasked, [&several[..], &freeze].concat()),
+    ] {
+        let trained = place.json(&train(recipe, run, &[&more[..], &["--json"]].concat()));
+        let evaluated = place.json(&["eval", run, "--json", "--threads", "1"]);
+        let test = &trained["test"];
+        assert_eq!(
+            (&test["clips"], &test["captions"]),
+            (&evaluated["clips"], &evaluated["captions"])
+        );
+        for (nth, direction) in ["text_to_audio", "audio_to_text"].into_iter().enumerate() {
+            let judged = &evaluated["judgements"][nth];
+            assert_eq!(judged["direction"], direction.replace('_', "-"));
+            for (of_train, of_eval) in [
+                (&test[direction], &judged["mean"]),
+                (&test["chance"][direction], &judged["chance"]),
+            ] {
+                let figures = of_train.as_object().unwrap();
+                assert_eq!(figures.len(), 8);
+                for (name, figure) in figures {
+                    let name = if name == "map_10" { "map" } else { name };
+                    assert!(figure.as_f64().is_some_and(|figure| figure > 0.0), "{run} {name}");
+                    assert_eq!(figure, &of_eval[name], "{run}, {direction}, {name}");
+                }
+            }
+        }
+    }
+}
+
 /// A run whose recipe was written before keys were renamed is resumed and evaluated; a recipe with such keys is refused.
 #[test]
 fn old_keys_are_read_in_runs_and_refused_in_recipes() {

@@ -205,7 +205,7 @@ impl Learner<'_> {
             });
             serde_json::json!({
                 "pair": pair, "clip": clip.id, "path": clip.path, "caption": caption,
-                "tokens": self.train.tokens[pair], "log_mel_range_of_batch": range,
+                "tokens": self.train.tokens[pair].ids, "log_mel_range_of_batch": range,
             })
         });
         let name = "broken-batch.json";

@@ -31,7 +31,7 @@ use crate::objective::Objective;
 use crate::optimizer::{AdamW, Gradients};
 use crate::recipe::{Recipe, SelectBy};
 use crate::run::{self, BEST, Best, LAST, Run, State};
-use crate::split::Split;
+use crate::split::{Encoders, Split};
 use crate::teacher::Teacher;
 use crate::{Error, report};
 use hark_evaluate::retrieval::{Retrieval, SplitEmbeddings, retrieval};
@@ -191,6 +191,13 @@ pub fn train(mut setup: TrainOptions<'_>, on_event: OnEvent<'_>) -> Result<Train
     trainer.finish(on_event)
 }
 
+fn diverged(epoch: u64, loss: f64) -> Error {
+    Error::Diverged {
+        epoch: epoch as usize + 1,
+        loss: loss as f32,
+    }
+}
+
 struct Trainer {
     recipe: Recipe,
     run: Run,
@@ -199,6 +206,7 @@ struct Trainer {
     objective: Objective,
     clips: Clips,
     workers: usize,
+    compute: Compute,
     train: Split,
     validation: Split,
     test: Option<Split>,
@@ -337,8 +345,14 @@ impl Trainer {
     fn validate(&mut self, epoch: u64, on_event: OnEvent<'_>) -> Result<Epoch, Error> {
         let network = self.network.clone().valid();
         let split = &self.validation;
-        let embedded = split.embed(&network, &self.clips, self.workers, &|done, total| {
+        let encoders = Encoders::new(&network, &self.card, &self.compute)?;
+        let embedded = split.embed(&encoders, &self.clips, &|done, total| {
             on_event(TrainEvent::Validating { done, total })
+        });
+        let embedded = embedded.map_err(|error| match error {
+            // Weights that are not numbers give vectors without a direction.
+            Error::Encode(hark_encode::Error::NoDirection { .. }) => diverged(epoch, f64::NAN),
+            other => other,
         })?;
         let mut pairs: Vec<usize> = (0..split.data.pairs.len()).collect();
         Random::new(key(&[self.recipe.seed, Purpose::Validation as u64])).shuffle(&mut pairs);
@@ -360,10 +374,7 @@ impl Trainer {
         }
         let validation_loss = sum / f64::from(count.max(1));
         if !validation_loss.is_finite() {
-            return Err(Error::Diverged {
-                epoch: epoch as usize + 1,
-                loss: validation_loss as f32,
-            });
+            return Err(diverged(epoch, validation_loss));
         }
         let validation = retrieval(&split.data, &embedded)?;
         let map = validation.text_to_audio.mean.average_precision;
@@ -392,7 +403,8 @@ impl Trainer {
         let network = weights_file::load(last, file, &[])?;
         let test = match self.test.take() {
             Some(split) => {
-                let embedded = split.embed(&network, &self.clips, self.workers, &|done, total| {
+                let encoders = Encoders::new(&network, &self.card, &self.compute)?;
+                let embedded = split.embed(&encoders, &self.clips, &|done, total| {
                     on_event(TrainEvent::Preparing {
                         what: "test clips",
                         done,

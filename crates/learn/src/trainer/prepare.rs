@@ -111,7 +111,7 @@ impl Trainer {
             text: is_part("text.tower", &freeze),
             clips: &clips,
             folder: features.as_deref(),
-            workers,
+            compute,
         };
         let what = "features of frozen towers";
         let splits = [Some(&mut train), Some(&mut validation), test.as_mut()];
@@ -130,6 +130,7 @@ impl Trainer {
             objective,
             clips,
             workers: workers.max(1),
+            compute: compute.clone(),
             train,
             validation,
             test,

@@ -1,15 +1,19 @@
 //! What is evaluated: clips, captions and their vectors, from a model or from files.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use hark_corpus::{Check, Clip, Dataset, DatasetConfig, Pair};
-use hark_encode::model::{self, AudioEncoder, EmbedEvent, TextEncoder};
-use hark_evaluate::SplitEmbeddings;
+use hark_encode::model::{self, AudioEncoder, TextEncoder};
+use hark_evaluate::{CaptionInput, ClipInput, SplitEmbeddings, SplitEvent, embed_split};
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
 use hark_models::Model;
 use hark_work::files::hex;
+use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 
 use super::Args;
@@ -248,25 +252,35 @@ fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<
             });
         }
     }
-    let text = TextEncoder::open(folder, &compute)?;
-    let captions: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
-    let bar = progress::items("embedding captions");
-    let vectors = text.embed(&captions, &|done, total| progress::show(&bar, done, total));
-    bar.finish_and_clear();
-    let captions = vectors?.into_vec();
-    let audio = AudioEncoder::open(folder, &compute)?;
-    let dim = audio.dim();
-    let found = recordings(&audio, data)?;
-    let is_whole = found.iter().all(Option::is_some);
-    let mut embedded = SplitEmbeddings {
-        clips: Vec::new(),
-        captions,
-        dim,
+    let (audio, text) = (
+        AudioEncoder::open(folder, &compute)?,
+        TextEncoder::open(folder, &compute)?,
+    );
+    let display = Mutex::new(Display::default());
+    let on_event = |event: SplitEvent<'_>| {
+        let mut display = display.lock().unwrap_or_else(PoisonError::into_inner);
+        display.show(&event)
     };
-    if !is_whole {
-        keep_found(args, data, &found, &mut embedded.captions, dim)?;
-    }
-    embedded.clips = found.into_iter().flatten().flatten().collect();
+    let found = embed_split(
+        &audio,
+        ClipInput::Files,
+        CaptionInput::Words(&text),
+        data,
+        &on_event,
+    );
+    display
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clear();
+    let found = found?;
+    let (is_whole, dim) = (found.is_complete(), audio.dim());
+    let embedded = if args.allow_missing {
+        found.take_found(data)?
+    } else {
+        found
+            .complete(data)
+            .map_err(|error| anyhow!("{error}; --allow-missing evaluates the others"))?
+    };
     if is_whole && !args.no_cache {
         // A cache that cannot be written costs time, not results.
         let written = fs_err::create_dir_all(home.evaluations())
@@ -310,67 +324,49 @@ fn key(folder: &Path, data: &Dataset) -> Result<String> {
     Ok(hex(&hash.finalize()[..16]))
 }
 
-/// Vectors of recordings, in their order; of one that cannot be read, none.
-fn recordings(audio: &AudioEncoder, data: &Dataset) -> Result<Vec<Option<Vec<f32>>>> {
-    let paths: Vec<PathBuf> = data.clips.iter().map(|clip| clip.path.clone()).collect();
-    let mut vectors = vec![None; paths.len()];
-    let bar = progress::recordings("embedding");
-    let began = std::time::Instant::now();
-    let (mut heard, mut done) = (0.0, 0);
-    let outcome = audio.embed_files(&paths, &mut |told| {
-        match told {
-            EmbedEvent::Segment { seconds } => {
-                heard += seconds;
-                bar.set_message(format!("{:.0}", heard / began.elapsed().as_secs_f64().max(1e-3)));
-            }
-            EmbedEvent::Recording { file, result } => {
-                done += 1;
-                match result {
-                    Ok(clip) => vectors[file] = Some(clip.vector),
-                    Err(error) => bar.suspend(|| eprintln!("hark: {}: {error}", paths[file].display())),
-                }
-            }
-        }
-        progress::show(&bar, done, paths.len() as u64)
-    });
-    bar.finish_and_clear();
-    outcome?;
-    Ok(vectors)
+/// Progress bars: one for captions, then one for recordings.
+#[derive(Default)]
+struct Display {
+    captions: Option<ProgressBar>,
+    recordings: Option<(ProgressBar, Instant)>,
+    heard: f64,
 }
 
-/// Takes recordings that could not be read out of the split, with their captions.
-fn keep_found(
-    args: &Args,
-    data: &mut Dataset,
-    found: &[Option<Vec<f32>>],
-    captions: &mut Vec<f32>,
-    dim: usize,
-) -> Result<()> {
-    let gone = found.iter().filter(|vector| vector.is_none()).count();
-    if !args.allow_missing {
-        bail!(
-            "{} of {} recordings cannot be read: figures over fewer clips are not comparable; --allow-missing goes on without",
-            output::group_digits(gone),
-            output::group_digits(data.clips.len())
-        );
-    }
-    ensure!(gone < found.len(), "no recording could be read");
-    let mut place = Vec::with_capacity(found.len());
-    let mut clips = Vec::new();
-    for (clip, vector) in std::mem::take(&mut data.clips).into_iter().zip(found) {
-        place.push(vector.as_ref().map(|_| clips.len()));
-        if vector.is_some() {
-            clips.push(clip);
+impl Display {
+    fn show(&mut self, event: &SplitEvent<'_>) -> ControlFlow<()> {
+        if let SplitEvent::Captions { done, total } = *event {
+            let bar = self
+                .captions
+                .get_or_insert_with(|| progress::items("embedding captions"));
+            return progress::show(bar, done, total);
+        }
+        if let Some(bar) = self.captions.take() {
+            bar.finish_and_clear();
+        }
+        let (bar, began) = self
+            .recordings
+            .get_or_insert_with(|| (progress::recordings("embedding"), Instant::now()));
+        match *event {
+            SplitEvent::Segment { seconds } => {
+                self.heard += seconds;
+                let rate = self.heard / began.elapsed().as_secs_f64().max(1e-3);
+                bar.set_message(format!("{rate:.0}"));
+                progress::show(bar, bar.position(), bar.length().unwrap_or_default())
+            }
+            SplitEvent::Clip { done, total, failed } => {
+                if let Some((clip, error)) = failed {
+                    bar.suspend(|| eprintln!("hark: {}: {error}", clip.path.display()));
+                }
+                progress::show(bar, done, total)
+            }
+            SplitEvent::Captions { .. } => ControlFlow::Continue(()),
         }
     }
-    data.clips = clips;
-    let pairs = std::mem::take(&mut data.pairs);
-    let old = std::mem::take(captions);
-    for (pair, vector) in pairs.into_iter().zip(old.chunks_exact(dim)) {
-        if let Some(clip) = place[pair.clip] {
-            data.pairs.push(Pair { clip, ..pair });
-            captions.extend_from_slice(vector);
+
+    fn clear(self) {
+        let recordings = self.recordings.map(|(bar, _)| bar);
+        for bar in self.captions.into_iter().chain(recordings) {
+            bar.finish_and_clear();
         }
     }
-    Ok(())
 }
