@@ -291,12 +291,15 @@ fn recordings_are_found_by_meaning_words_and_likeness() {
         "%_%",
         "*",
         "'; DROP TABLE files; --",
-        "-",
         "col:x",
         "\u{1F409}",
     ] {
         search(&[hostile]);
         search(&["--words", "--", hostile]);
+    }
+    for blank in ["", " ", "-"] {
+        let message = place.fails(&["search", blank]);
+        assert!(message.contains("the query is empty"), "{message}");
     }
 }
 

@@ -9,6 +9,7 @@ mod page;
 mod paper;
 mod place;
 mod postgres;
+mod questions;
 mod server;
 mod towers;
 mod train;

@@ -45,13 +45,25 @@ impl Server {
 
     /// The status and the body of an answer.
     pub fn get(&self, target: &str) -> (u16, Vec<u8>) {
+        self.ask("GET", target, &[])
+    }
+
+    /// The JSON that answers a recording.
+    pub fn post(&self, target: &str, body: &[u8]) -> Value {
+        let (status, answer) = self.ask("POST", target, body);
+        assert_eq!(status, 200, "{target}: {}", String::from_utf8_lossy(&answer));
+        serde_json::from_slice(&answer).unwrap()
+    }
+
+    fn ask(&self, method: &str, target: &str, body: &[u8]) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        let address = &self.address;
+        let (address, length) = (&self.address, body.len());
         write!(
             stream,
-            "GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
         )
         .unwrap();
+        stream.write_all(body).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let head = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
