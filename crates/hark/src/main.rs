@@ -6,6 +6,7 @@ mod library;
 mod npy;
 mod output;
 mod progress;
+mod usage;
 
 use std::io;
 use std::process::ExitCode;
@@ -57,6 +58,10 @@ enum Command {
 const BAD_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == usage::CHECK) {
+        return usage::check(arguments);
+    }
     let cli = Cli::parse();
     quiet_decoders();
     if let Err(error) = progress::stop_on_interrupt() {
