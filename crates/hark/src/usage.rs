@@ -30,7 +30,8 @@ mod tests {
 
     use super::*;
 
-    /// The command lines among a help text's examples: indented lines, without remarks, which stand behind two blanks.
+    /// The command lines among a help text's examples: indented lines, without remarks, which stand behind two
+    /// blanks or in parentheses.
     fn examples(help: &str) -> Vec<String> {
         let joined = help
             .split("\\\n")
@@ -43,7 +44,7 @@ mod tests {
             let begins = |&(at, _): &(usize, &str)| at == 0 || line[..at].ends_with(['|', ')', ' ']);
             let (at, _) = line.match_indices("hark ").find(begins)?;
             let command = &line[at..];
-            let ends = ["  ", " | ", " > "].map(|mark| command.find(mark).unwrap_or(command.len()));
+            let ends = ["  ", " (", " | ", " > "].map(|mark| command.find(mark).unwrap_or(command.len()));
             ends.into_iter().min().map(|end| command[..end].to_owned())
         });
         calls.collect()
