@@ -10,7 +10,8 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::ValueEnum;
 use half::f16;
-use hark_nearest::approximate::{Index, Options, Quantization};
+use hark_nearest::HnswIndex;
+use hark_nearest::approximate::{Options, Quantization};
 use hark_nearest::{Vectors, scan};
 use serde_json::json;
 
@@ -137,7 +138,7 @@ fn truth(path: &Path) -> Result<Vec<u64>> {
 }
 
 struct Searcher<'a> {
-    index: &'a Index,
+    index: &'a HnswIndex,
     rows: &'a [f16],
     dim: usize,
     again: usize,
@@ -209,7 +210,7 @@ fn index(args: &IndexArgs) -> Measured {
     let before = memory("VmRSS");
     let rows = halves(&folder.join("rows.f16"), usize::MAX)?;
 
-    let mut index = Index::new(dim, options)?;
+    let mut index = HnswIndex::new(dim, options)?;
     let start = Instant::now();
     for (batch, rows) in rows.chunks(BATCH * dim).enumerate() {
         let wide: Vec<f32> = rows.iter().map(|number| number.to_f32()).collect();

@@ -7,16 +7,20 @@
 //! Blocks are cut by the number of rows alone, never by the number of threads, and each inner product is
 //! computed in one block. What a visitor sees is therefore the same for any number of threads; only the order
 //! of the blocks varies, and visitors must give the same answer for any order.
+//!
+//! Public is what `hark-metrics` ranks one set by another with: [`Cut`], [`spread`], [`inner_products`] and
+//! [`at_least`]. Programs want [`exact`](crate::exact).
 
 use std::num::NonZeroUsize;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
+
+use hark_work::progress::Progress;
+use hark_work::workers::lock;
 
 pub use crate::exact::at_least;
 pub use crate::kernels::inner_products;
-use hark_work::progress::Progress;
-
 use crate::{Error, Vectors};
 
 /// Rows in a block. A multiple of 48, so that the micro-kernel of 16 by 6 products leaves no ragged edge:
@@ -76,15 +80,14 @@ impl Cut {
 }
 
 /// The inner products of the rows of one block with the rows of another, or of the same one.
-pub struct Tile<'a> {
+pub(crate) struct Tile<'a> {
     /// The two blocks, `first <= second`.
-    pub first: usize,
-    /// The second of them.
-    pub second: usize,
+    pub(crate) first: usize,
+    pub(crate) second: usize,
     /// Rows of `first`.
-    pub rows: Range<usize>,
+    pub(crate) rows: Range<usize>,
     /// Rows of `second`.
-    pub columns: Range<usize>,
+    pub(crate) columns: Range<usize>,
     /// `[rows, columns]`, row-major.
     scores: &'a [f32],
 }
@@ -92,7 +95,7 @@ pub struct Tile<'a> {
 impl Tile<'_> {
     /// The pairs of each row, each once: (position of the row in its block, position of the first column in
     /// its block, scores from that column on). On the diagonal only what lies right of it.
-    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize, &[f32])> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (usize, usize, &[f32])> {
         let width = self.columns.len();
         let diagonal = self.first == self.second;
         self.scores
@@ -107,7 +110,7 @@ impl Tile<'_> {
 
 /// Visits every pair of rows once, tile by tile, on the given number of threads or the caller's pool.
 /// `scratch` makes what each worker needs for itself.
-pub fn pass<S>(
+pub(crate) fn pass<S>(
     vectors: Vectors<'_>,
     block_rows: usize,
     threads: Option<NonZeroUsize>,
@@ -255,12 +258,6 @@ impl Order {
         let first = position - start(low);
         Some((first as usize, (first + low) as usize))
     }
-}
-
-/// A worker that panicked has left its list as it was between two whole updates, and the panic itself goes on
-/// to the caller through rayon: the mark on the lock adds nothing.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

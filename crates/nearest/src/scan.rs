@@ -14,6 +14,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use half::f16;
+use hark_work::workers::lock;
 
 use crate::kernels::{LANES, pad_queries, row_products};
 use crate::{Error, Vectors};
@@ -171,14 +172,11 @@ impl Pass<'_> {
             let end = n.min(start + self.block_rows);
             if let Err(fault) = self.block(start, end, &mut products, &mut best) {
                 self.next.store(n, Ordering::Relaxed);
-                self.fault
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert(fault);
+                lock(&self.fault).get_or_insert(fault);
                 return;
             }
         }
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = lock(&self.found);
         for (all, best) in found.iter_mut().zip(best) {
             for (score, row) in best.candidates {
                 all.offer(score, row, self.k);

@@ -1,9 +1,19 @@
-//! A seeded source of random numbers that stays the same in every version of every dependency: SplitMix64
-//! (Steele, Lea and Flood 2014).
+//! Seeded random numbers that are the same with every version of every dependency: SplitMix64 (Steele, Lea and Flood
+//! 2014).
 //!
-//! Two forms: [`Random`], a sequence, and [`key`] with [`uniform`], numbers that are found by their coordinates. The
-//! masks of training are of the second form: a mask depends on the seed, the example, the layer and the place in the
-//! tensor, never on what was drawn before it, so that a run that was stopped and resumed meets the same masks.
+//! Two forms: [`Random`] is a sequence; [`key`] and [`uniform`] look a number up by its coordinates. The masks of
+//! training use the second form: a mask depends on the seed, the example, the layer and the position in the tensor,
+//! never on what was drawn before, so a run that was stopped and resumed gets the same masks.
+//!
+//! ```
+//! use hark_work::random::{Random, key, uniform};
+//!
+//! let mut items = [1, 2, 3, 4, 5];
+//! Random::new(7).shuffle(&mut items);
+//! let (seed, layer, position) = (7, 3, 21);
+//! let keep = uniform(key(&[seed, layer]), position) < 0.9;
+//! # let _ = keep;
+//! ```
 
 /// What a SplitMix64 state grows by.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -20,12 +30,12 @@ pub fn finish(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// One number out of several, each of which matters in its place.
+/// Combines several numbers into one. Their order matters.
 pub fn key(parts: &[u64]) -> u64 {
     parts.iter().fold(0, |key, &part| mix(key ^ part))
 }
 
-/// The number at `index` under a key, from [0, 1), of 24 bits.
+/// The number at `index` under a key, in [0, 1), with 24 random bits.
 pub fn uniform(key: u64, index: u64) -> f32 {
     (mix(key.wrapping_add(index)) >> 40) as f32 / (1_u32 << 24) as f32
 }
@@ -35,7 +45,7 @@ pub fn uniform(key: u64, index: u64) -> f32 {
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Starts the sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -48,12 +58,12 @@ impl Random {
         number
     }
 
-    /// A number below `end`, which is not 0. The bias of the multiplication is below 2^-32 for sizes that fit memory.
+    /// A number below `end`, which must not be 0. The bias of the multiplication is below 2^-32 for sizes that fit memory.
     pub fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.next()) * end as u128) >> 64) as usize
     }
 
-    /// A number from [0, 1).
+    /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

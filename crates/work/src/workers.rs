@@ -1,7 +1,13 @@
-//! Pieces of work side by side: handed over in their order ([`in_order`]), or as they are done ([`as_done`]).
+//! Pieces of work on several threads.
 //!
-//! What a piece is depends on its number alone, so that neither the number of threads nor who was faster changes anything.
-//! At most a few pieces wait to be taken: memory stays bounded however slow the trainer is.
+//! | function | results |
+//! |---|---|
+//! | [`map`] | all at once, in the order of the items |
+//! | [`in_order`] | one by one, in order, at most a few ahead of the caller |
+//! | [`as_done`] | one by one, as they are finished |
+//!
+//! A piece depends on its number alone, so neither the number of threads nor their speed changes a result. The last two
+//! keep a bounded number of finished pieces: memory stays small however slowly the caller takes them.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -12,13 +18,19 @@ use std::time::{Duration, Instant};
 
 use crate::progress::{Cancelled, Progress};
 
+/// Locks a mutex whether or not a thread panicked while it held it: for data that every line of code leaves whole, or
+/// that nobody looks at once the panic is passed on.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct State<T> {
     /// The next number that a worker takes.
     next: u64,
     /// The number that is handed over next.
     wanted: u64,
     made: BTreeMap<u64, T>,
-    /// No more pieces are wanted, or a worker has broken down.
+    /// No more pieces are wanted, or a worker has panicked.
     stop: bool,
 }
 
@@ -30,7 +42,7 @@ struct Shared<T> {
 
 impl<T> Shared<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
@@ -38,7 +50,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// Tells everyone to stop when a thread ends by a panic, which would otherwise leave the others waiting.
+/// Stops all threads when one panics; the others would wait for it forever.
 struct StopOnPanic<'a, T>(&'a Shared<T>);
 
 impl<T> Drop for StopOnPanic<'_, T> {
@@ -50,8 +62,21 @@ impl<T> Drop for StopOnPanic<'_, T> {
     }
 }
 
-/// Makes the pieces of these numbers on `workers` threads, at most `ahead` of them before their turn, and hands each to `take`
-/// on the calling thread, with the time that was spent waiting for it. Ends when `take` breaks, or with the last piece.
+/// Makes the pieces with these numbers on `workers` threads and hands each, in order, to `take` on the calling thread,
+/// with the time that the caller spent waiting for it. At most `ahead` pieces are begun before their turn. Ends when
+/// `take` breaks, or after the last piece.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use hark_work::workers::in_order;
+///
+/// let mut taken = Vec::new();
+/// let flow = in_order(0..100, 4, 8, &|number| number * number, &mut |_, square, _waited| {
+///     taken.push(square);
+///     if square < 9 { ControlFlow::Continue(()) } else { ControlFlow::Break("enough") }
+/// });
+/// assert_eq!((taken, flow), (vec![0, 1, 4, 9], ControlFlow::Break("enough")));
+/// ```
 ///
 /// # Panics
 /// If `make` panics.
@@ -94,7 +119,7 @@ pub fn in_order<T: Send, B>(
                 drop(alarm);
             });
         }
-        // If taking breaks down, the workers must not wait for it.
+        // If `take` panics, the workers must not wait for it.
         let _alarm = StopOnPanic(&shared);
         let mut result = ControlFlow::Continue(());
         for number in numbers.clone() {
@@ -112,7 +137,7 @@ pub fn in_order<T: Send, B>(
             state.wanted = number + 1;
             drop(state);
             shared.changed.notify_all();
-            // A worker has broken down; leaving the scope passes its panic on.
+            // A worker has panicked; leaving the scope passes the panic on.
             let Some(piece) = piece else { break };
             result = take(number, piece, since.elapsed());
             if result.is_break() {
@@ -125,12 +150,12 @@ pub fn in_order<T: Send, B>(
     })
 }
 
-/// Takes pieces from `next` until it has none, runs each on one of `workers` threads (whose matrix products share
-/// `threads` in all), and hands results to `deliver` in the order in which they are done. An error from `deliver` ends the
-/// work after the pieces at hand.
+/// Takes pieces from `next` until it has none, runs each on one of `workers` threads, and hands the results to `deliver`
+/// on the calling thread, in the order in which they are finished. Each worker has a rayon pool; together the pools have
+/// `threads` threads. An error from `deliver` ends the work after the pieces that are under way.
 ///
 /// # Errors
-/// What `deliver` returns, or if the threads cannot be started.
+/// What `deliver` returns, or the error of starting the threads.
 pub fn as_done<W: Send, R: Send, E: From<rayon::ThreadPoolBuildError>>(
     workers: usize,
     threads: usize,
@@ -139,7 +164,7 @@ pub fn as_done<W: Send, R: Send, E: From<rayon::ThreadPoolBuildError>>(
     deliver: &mut dyn FnMut(R) -> Result<(), E>,
 ) -> Result<(), E> {
     let workers = workers.clamp(1, threads.max(1));
-    // With fewer pieces than threads, the matrix products of a piece share what is left over.
+    // With fewer workers than threads, the matrix products of a piece share the rest.
     let pools = (0..workers)
         .map(|_| {
             rayon::ThreadPoolBuilder::new()
@@ -166,17 +191,18 @@ pub fn as_done<W: Send, R: Send, E: From<rayon::ThreadPoolBuildError>>(
         }
         drop(sender);
         let result = receiver.iter().try_for_each(deliver);
-        // Workers that wait to hand over their piece see the closed channel.
+        // Workers that wait to hand over a piece see the closed channel.
         stop.store(true, Ordering::Relaxed);
         drop(receiver);
         result
     })
 }
 
-/// One result for each item, in order, by several threads. `progress` is called on the calling thread.
+/// Runs `work` on every item, on several threads, and returns the results in the order of the items. `progress` is
+/// called on the calling thread, first with 0 items done.
 ///
 /// # Errors
-/// [`Cancelled`] if `progress` asks for it.
+/// [`Cancelled`] if `progress` breaks.
 ///
 /// # Panics
 /// If `work` panics.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hark_nearest::approximate::Index;
+use hark_nearest::HnswIndex;
 use rusqlite::Connection;
 
 use crate::prepare::{self, OVERHANG};
@@ -149,7 +149,7 @@ fn indexed(connection: &Connection, path: &Path, dim: usize, faults: &mut Vec<St
         return Ok(());
     };
     let name = path.display();
-    let index = match Index::open(path) {
+    let index = match HnswIndex::open(path) {
         Ok(index) => index,
         Err(error) => {
             faults.push(format!(

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use half::f16;
-use hark_nearest::approximate::Index;
+use hark_nearest::HnswIndex;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ impl Record {
 
     /// Whether an index is the one that was recorded. Numbers of windows are never given again and an index holds all that were
     /// there when it was made: two that have as many and share the newest are equal.
-    pub(super) fn is_of(&self, index: &Index, dim: usize) -> bool {
+    pub(super) fn is_of(&self, index: &HnswIndex, dim: usize) -> bool {
         index.dim() == dim && index.len() as u64 == self.count && index.contains(self.covered as u64)
     }
 }
@@ -115,7 +115,7 @@ pub(super) struct State {
     pub generation: i64,
     removals: i64,
     record: Option<Record>,
-    pub index: Option<Arc<Index>>,
+    pub index: Option<Arc<HnswIndex>>,
     /// Windows up to this number are in the index; 0 without one.
     pub covered: i64,
     /// Those beyond it, in the order of their numbers.
@@ -153,7 +153,7 @@ impl State {
         if record != self.record {
             // A file that is missing, damaged or of another time is as good as none: everything is then compared.
             let opened = record
-                .zip(Index::open(index).ok())
+                .zip(HnswIndex::open(index).ok())
                 .filter(|(record, index)| record.is_of(index, dim));
             state.covered = opened.as_ref().map_or(0, |(record, _)| record.covered);
             state.index = opened.map(|(_, index)| Arc::new(index));

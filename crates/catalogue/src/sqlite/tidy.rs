@@ -6,8 +6,9 @@
 use hark_work::progress::Progress;
 use std::path::Path;
 
+use hark_nearest::HnswIndex;
 use hark_nearest::Vectors;
-use hark_nearest::approximate::{Index, Options};
+use hark_nearest::approximate::Options;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::Error;
@@ -75,10 +76,10 @@ impl Tidy<'_> {
 
     /// The index that is there, without windows that are gone, and up to where it reaches; or a new one, if there is none that
     /// fits or a good part of it is gone.
-    fn begun(&self, record: Option<Record>, live: &[(i64, i64)]) -> Result<(Index, i64), Error> {
-        let fresh = || Ok((Index::new(self.dim, Options::default())?, 0));
+    fn begun(&self, record: Option<Record>, live: &[(i64, i64)]) -> Result<(HnswIndex, i64), Error> {
+        let fresh = || Ok((HnswIndex::new(self.dim, Options::default())?, 0));
         let Some(record) = record else { return fresh() };
-        let Ok(index) = Index::load(self.index) else {
+        let Ok(index) = HnswIndex::load(self.index) else {
             return fresh();
         };
         if !record.is_of(&index, self.dim) {
@@ -102,7 +103,7 @@ impl Tidy<'_> {
     fn extend(
         &self,
         seen: &Connection,
-        index: &Index,
+        index: &HnswIndex,
         live: &[(i64, i64)],
         covered: i64,
         progress: Progress<'_>,

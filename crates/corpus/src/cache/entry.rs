@@ -19,7 +19,9 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use hark_work::workers::lock;
 
 /// Raised with every change of this layout, and of what the decoder or the resampler make of a recording: files of
 /// another version are never read.
@@ -157,7 +159,7 @@ impl Entry {
         let mut bytes = vec![0; stop.checked_sub(first * BLOCK)? * SAMPLE];
         let offset = HEADER + 4 * self.table.len() + first * BLOCK * SAMPLE;
         {
-            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut file = lock(&self.file);
             file.seek(SeekFrom::Start(offset as u64)).ok()?;
             file.read_exact(&mut bytes).ok()?;
         }

@@ -7,11 +7,12 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hark_work::files::{hex, is_temporary, replace_cached};
+use hark_work::workers::lock;
 use sha2::{Digest as _, Sha256};
 
 use super::CacheStats;
@@ -110,7 +111,7 @@ impl Store {
             sweep: Mutex::default(),
             full: AtomicBool::new(false),
         };
-        let mut sweep = store.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sweep = lock(&store.sweep);
         // A bound that was lowered since the last run holds from the start.
         store.make_room(0, &mut sweep);
         drop(sweep);
@@ -174,11 +175,7 @@ impl Store {
                 self.shrink(size);
                 self.counts.failed.fetch_add(1, Ordering::Relaxed);
                 self.counts.failed_in_a_row.fetch_add(1, Ordering::Relaxed);
-                let mut first = self
-                    .counts
-                    .first_failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
+                let mut first = lock(&self.counts.first_failure);
                 first.get_or_insert_with(|| format!("{}: {error}", self.folder.display()));
             }
         }
@@ -205,7 +202,7 @@ impl Store {
         if size > self.max_bytes {
             return false;
         }
-        let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sweep = lock(&self.sweep);
         let fits = |store: &Self| store.bytes.load(Ordering::Relaxed).saturating_add(size) <= store.max_bytes;
         // Others may write into the folder too, which only a look at it can tell.
         let overdue = sweep.written > self.max_bytes / 8;
@@ -297,11 +294,7 @@ impl Store {
         stats.damaged = self.counts.damaged.load(Ordering::Relaxed);
         stats.not_kept = self.counts.not_kept.load(Ordering::Relaxed);
         stats.failed_writes = self.counts.failed.load(Ordering::Relaxed);
-        let first = self
-            .counts
-            .first_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let first = lock(&self.counts.first_failure);
         stats.first_failure.clone_from(&first);
     }
 }

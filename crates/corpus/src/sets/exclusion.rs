@@ -1,5 +1,4 @@
-//! Which FreeSound recordings to leave out of WavCaps, because they are in Clotho and would be trained on before they
-//! are tested on.
+//! Which FreeSound recordings to exclude from WavCaps: those in Clotho would be trained on before they are tested on.
 //!
 //! In: a CSV list of FreeSound ids, or Clotho's own metadata, whose `sound_id` is the FreeSound id. The published
 //! metadata is Latin-1 text: a file that is not UTF-8 is read as that. Out: a set of ids. Refused: a list with
@@ -8,7 +7,6 @@
 use std::collections::HashSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +21,7 @@ const MAX_LIST_BYTES: u64 = 64 << 20;
 const ID_COLUMNS: [&str; 5] = ["id", "sound_id", "freesound_id", "file_name", "filename"];
 const SOUND_ID: &str = "sound_id";
 
-/// Where the FreeSound ids to leave out stand.
+/// Where the FreeSound ids to exclude are listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exclusion {
@@ -71,7 +69,7 @@ fn metadata_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
         return Err(Error::NoCaptionFile {
             path: path.join("clotho_metadata_development.csv"),
             found: names,
-            layout: "the FreeSound ids to leave out stand in Clotho's clotho_metadata_SPLIT.csv",
+            layout: "Clotho's clotho_metadata_SPLIT.csv lists the FreeSound ids to exclude",
         });
     }
     Ok(files)
@@ -79,45 +77,50 @@ fn metadata_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// The ids of Clotho's metadata. Of some recordings it says only that they were not found.
 fn sound_ids(file: &Path) -> Result<HashSet<String>, Error> {
-    let text = text_of(file)?;
-    let path: Arc<Path> = file.into();
-    let no_ids = || Error::NoIds { path: file.into() };
-    let mut bytes = text.as_bytes();
-    let input = Input::new(&mut bytes, path, Limits::STATED);
-    let mut rows = Rows::open(input, b',')?.ok_or_else(no_ids)?;
-    let column = rows.column(SOUND_ID)?;
-    let mut ids = HashSet::new();
-    while let Some(row) = rows.next()? {
-        ids.extend(number(row.get(column)));
-    }
-    if ids.is_empty() { Err(no_ids()) } else { Ok(ids) }
+    read_ids(file, |rows, ids| {
+        let column = rows.column(SOUND_ID)?;
+        while let Some(row) = rows.next()? {
+            ids.extend(number(row.get(column)));
+        }
+        Ok(())
+    })
 }
 
 fn list(file: &Path) -> Result<HashSet<String>, Error> {
+    read_ids(file, |rows, ids| {
+        let header = rows.columns();
+        let named = ID_COLUMNS
+            .iter()
+            .find_map(|wanted| header.iter().position(|name| name.eq_ignore_ascii_case(wanted)));
+        if named.is_none() {
+            // Without a header the first row is an id already.
+            ids.extend(header.first().and_then(|name| number(name)));
+        }
+        let column = named.unwrap_or(0);
+        while let Some(row) = rows.next()? {
+            let id = number(row.get(column)).ok_or_else(|| Error::NotAnId {
+                path: file.into(),
+                line: row.line,
+                got: row.get(column).to_owned(),
+            })?;
+            ids.insert(id);
+        }
+        Ok(())
+    })
+}
+
+/// The ids that `collect` finds in the rows of a file, at least one.
+fn read_ids(
+    file: &Path,
+    collect: impl FnOnce(&mut Rows<'_>, &mut HashSet<String>) -> Result<(), Error>,
+) -> Result<HashSet<String>, Error> {
     let text = text_of(file)?;
-    let path: Arc<Path> = file.into();
     let no_ids = || Error::NoIds { path: file.into() };
     let mut bytes = text.as_bytes();
-    let input = Input::new(&mut bytes, path, Limits::STATED);
+    let input = Input::new(&mut bytes, file.into(), Limits::STATED);
     let mut rows = Rows::open(input, b',')?.ok_or_else(no_ids)?;
-    let header = rows.columns();
-    let named = ID_COLUMNS
-        .iter()
-        .find_map(|wanted| header.iter().position(|name| name.eq_ignore_ascii_case(wanted)));
     let mut ids = HashSet::new();
-    if named.is_none() {
-        // Without a header the first row is an id already.
-        ids.extend(header.first().and_then(|name| number(name)));
-    }
-    let column = named.unwrap_or(0);
-    while let Some(row) = rows.next()? {
-        let id = number(row.get(column)).ok_or_else(|| Error::NotAnId {
-            path: file.into(),
-            line: row.line,
-            got: row.get(column).to_owned(),
-        })?;
-        ids.insert(id);
-    }
+    collect(&mut rows, &mut ids)?;
     if ids.is_empty() { Err(no_ids()) } else { Ok(ids) }
 }
 

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use super::{Options, Scratch, WithIds, in_parts, over_stripes, stripes};
-use hark_nearest::blocks::lock;
 use hark_work::progress::Progress;
+use hark_work::workers::lock;
 
 use crate::Error;
 

@@ -31,8 +31,9 @@ pub(crate) use ties::{RankedItem, Ranking, Scratch};
 pub use ties::{Ties, name_keys, tie_key};
 
 use hark_nearest::Vectors;
-use hark_nearest::blocks::{BLOCK_ROWS, Cut, inner_products, lock, spread};
+use hark_nearest::blocks::{BLOCK_ROWS, Cut, inner_products, spread};
 use hark_work::progress::Progress;
+use hark_work::workers::lock;
 
 use crate::Error;
 

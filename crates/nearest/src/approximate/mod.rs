@@ -144,16 +144,16 @@ struct Places {
 /// ```
 /// use std::ops::ControlFlow;
 /// use hark_nearest::Vectors;
-/// use hark_nearest::approximate::{Index, Options};
+/// use hark_nearest::approximate::{HnswIndex, Options};
 ///
-/// let index = Index::new(2, Options::default())?;
+/// let index = HnswIndex::new(2, Options::default())?;
 /// let vectors = Vectors::new(&[1.0, 0.0, 0.8, 0.6, 0.0, 1.0], 2)?;
 /// index.add(&[10, 11, 12], vectors, 1, &hark_work::progress::no_progress)?;
 /// let found = index.search(&[0.0, 2.0], 2, None)?;
 /// assert_eq!(found.iter().map(|(key, _)| *key).collect::<Vec<_>>(), [12, 11]);
 /// # Ok::<(), hark_nearest::Error>(())
 /// ```
-pub struct Index {
+pub struct HnswIndex {
     native: usearch::Index,
     dim: usize,
     options: Options,
@@ -164,9 +164,9 @@ pub struct Index {
     count: AtomicUsize,
 }
 
-impl std::fmt::Debug for Index {
+impl std::fmt::Debug for HnswIndex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Index")
+        f.debug_struct("HnswIndex")
             .field("dim", &self.dim)
             .field("len", &self.len())
             .field("options", &self.options)
@@ -175,7 +175,7 @@ impl std::fmt::Debug for Index {
     }
 }
 
-impl Index {
+impl HnswIndex {
     /// An empty index for vectors of `dim` numbers.
     ///
     /// # Errors
@@ -500,7 +500,7 @@ impl Index {
     }
 
     /// Opens a file for reading. It is checked, then mapped: the system reads what searches need, and may drop it
-    /// again when memory is short. The file may be replaced while it is open, as [`Index::save`] does; it must not be
+    /// again when memory is short. The file may be replaced while it is open, as [`HnswIndex::save`] does; it must not be
     /// written to in place.
     ///
     /// # Errors
@@ -515,7 +515,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Those of [`Index::open`].
+    /// Those of [`HnswIndex::open`].
     pub fn load(path: &Path) -> Result<Self, Error> {
         Self::from_file(path, false)
     }

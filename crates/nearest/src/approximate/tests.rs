@@ -67,8 +67,8 @@ fn options(numbers: Quantization) -> Options {
 }
 
 /// An index of these vectors, whose keys are their rows plus `first`.
-fn built(vectors: &[f32], dim: usize, options: Options, threads: usize) -> Index {
-    let index = Index::new(dim, options).unwrap();
+fn built(vectors: &[f32], dim: usize, options: Options, threads: usize) -> HnswIndex {
+    let index = HnswIndex::new(dim, options).unwrap();
     let keys: Vec<u64> = (0..(vectors.len() / dim) as u64).collect();
     index
         .add(&keys, Vectors::new(vectors, dim).unwrap(), threads, &mut never)
@@ -100,7 +100,7 @@ fn by_key(vectors: &[f32], dim: usize) -> HashMap<u64, Vec<f32>> {
 }
 
 /// The share of the ten nearest that are among the first `k` found.
-fn recall(index: &Index, vectors: &HashMap<u64, Vec<f32>>, queries: &[f32], k: usize) -> f64 {
+fn recall(index: &HnswIndex, vectors: &HashMap<u64, Vec<f32>>, queries: &[f32], k: usize) -> f64 {
     let (mut hits, mut all) = (0, 0);
     for query in queries.chunks_exact(index.dim()) {
         let found = index.search(query, k, None).unwrap();
@@ -168,7 +168,7 @@ fn only_directions_count() {
     }
 }
 
-fn bytes_of(index: &Index) -> Vec<u8> {
+fn bytes_of(index: &HnswIndex) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     index.save(&path).unwrap();
@@ -182,7 +182,7 @@ fn one_thread_gives_the_same_index() {
     let vectors = cluster.vectors(800);
     for numbers in BOTH {
         let quiet = built(&vectors, 24, options(numbers), 1);
-        let busy = Index::new(24, options(numbers)).unwrap();
+        let busy = HnswIndex::new(24, options(numbers)).unwrap();
         let keys: Vec<u64> = (0..800).collect();
         let mut search = |done: u64, _: u64| {
             for nth in 0..done % 7 {
@@ -305,7 +305,7 @@ fn an_index_may_become_empty_and_be_filled_again() {
 #[test]
 fn bad_input_is_refused_before_anything_is_added() {
     assert_eq!(
-        Index::new(0, Options::default()).unwrap_err(),
+        HnswIndex::new(0, Options::default()).unwrap_err(),
         Error::ZeroDimension
     );
     for (options, what) in [
@@ -331,14 +331,14 @@ fn bad_input_is_refused_before_anything_is_added() {
             "the effort of searching",
         ),
     ] {
-        let fault = Index::new(3, options).unwrap_err();
+        let fault = HnswIndex::new(3, options).unwrap_err();
         assert!(
             matches!(fault, Error::IndexOption { what: got, .. } if got == what),
             "{fault}"
         );
     }
     assert!(matches!(
-        Index::new(usize::MAX, Options::default()),
+        HnswIndex::new(usize::MAX, Options::default()),
         Err(Error::IndexOption { .. })
     ));
 
@@ -391,7 +391,7 @@ fn bad_input_is_refused_before_anything_is_added() {
     assert_eq!(index.search(&[1.0, 0.1], usize::MAX, None).unwrap().len(), 2);
     assert!(index.set_effort_searching(0).is_err());
     assert!(
-        Index::new(2, Options::default())
+        HnswIndex::new(2, Options::default())
             .unwrap()
             .search(&[1.0, 0.0], 5, None)
             .unwrap()
@@ -402,7 +402,7 @@ fn bad_input_is_refused_before_anything_is_added() {
 #[test]
 fn adding_can_be_stopped() {
     let vectors = Cluster::new(8, 3, 9).vectors(500);
-    let index = Index::new(8, Options::default()).unwrap();
+    let index = HnswIndex::new(8, Options::default()).unwrap();
     let keys: Vec<u64> = (0..500).collect();
     let mut told = Vec::new();
     let mut stop = |done: u64, total: u64| {
@@ -506,8 +506,8 @@ fn a_saved_index_answers_the_same() {
         }
         index.save(&saved.path()).unwrap();
         let (opened, loaded) = (
-            Index::open(&saved.path()).unwrap(),
-            Index::load(&saved.path()).unwrap(),
+            HnswIndex::open(&saved.path()).unwrap(),
+            HnswIndex::load(&saved.path()).unwrap(),
         );
         for other in [&opened, &loaded] {
             assert_eq!(
@@ -540,7 +540,7 @@ fn a_saved_index_answers_the_same() {
             opened.search(&queries[..33], 10, None).unwrap(),
             index.search(&queries[..33], 10, None).unwrap()
         );
-        assert_eq!(Index::open(&saved.path()).unwrap().len(), 627);
+        assert_eq!(HnswIndex::open(&saved.path()).unwrap().len(), 627);
         assert_eq!(
             fs::read_dir(saved.folder.path()).unwrap().count(),
             1,
@@ -552,18 +552,18 @@ fn a_saved_index_answers_the_same() {
 #[test]
 fn an_empty_index_can_be_saved() {
     let saved = Saved::new();
-    Index::new(5, Options::default())
+    HnswIndex::new(5, Options::default())
         .unwrap()
         .save(&saved.path())
         .unwrap();
     assert!(
-        Index::open(&saved.path())
+        HnswIndex::open(&saved.path())
             .unwrap()
             .search(&[1.0; 5], 3, None)
             .unwrap()
             .is_empty()
     );
-    let loaded = Index::load(&saved.path()).unwrap();
+    let loaded = HnswIndex::load(&saved.path()).unwrap();
     loaded
         .add(&[1], Vectors::new(&[1.0; 5], 5).unwrap(), 1, &mut never)
         .unwrap();
@@ -571,7 +571,7 @@ fn an_empty_index_can_be_saved() {
     loaded.remove(1).unwrap();
     loaded.save(&saved.path()).unwrap();
     assert!(
-        Index::open(&saved.path())
+        HnswIndex::open(&saved.path())
             .unwrap()
             .search(&[1.0; 5], 3, None)
             .unwrap()
@@ -585,15 +585,15 @@ fn what_cannot_be_written_leaves_what_was_there() {
     let index = built(&[1.0, 2.0], 2, Options::default(), 1);
     let nowhere = saved.folder.path().join("no such folder").join("index");
     assert!(matches!(index.save(&nowhere), Err(Error::IndexNotWritten { .. })));
-    assert!(matches!(Index::open(&nowhere), Err(Error::IndexFile { .. })));
+    assert!(matches!(HnswIndex::open(&nowhere), Err(Error::IndexFile { .. })));
     fs::create_dir(saved.path()).unwrap();
     assert!(index.save(&saved.path()).is_err(), "a folder is not replaced");
-    assert!(Index::open(&saved.path()).is_err());
+    assert!(HnswIndex::open(&saved.path()).is_err());
     assert_eq!(fs::read_dir(saved.folder.path()).unwrap().count(), 1);
 }
 
-fn both_ways(path: &Path) -> [Result<Index, Error>; 2] {
-    [Index::open(path), Index::load(path)]
+fn both_ways(path: &Path) -> [Result<HnswIndex, Error>; 2] {
+    [HnswIndex::open(path), HnswIndex::load(path)]
 }
 
 #[test]
@@ -629,13 +629,13 @@ fn a_damaged_file_is_refused() {
             let mut changed = whole.clone();
             changed[at] ^= 1 << (at % 8);
             fs::write(saved.path(), &changed).unwrap();
-            let fault = Index::open(&saved.path()).unwrap_err();
+            let fault = HnswIndex::open(&saved.path()).unwrap_err();
             assert!(
                 matches!(fault, Error::IndexDamaged { .. } | Error::NotAnIndex { .. }),
                 "{at}: {fault}"
             );
             fs::write(saved.path(), &whole[..at]).unwrap();
-            assert!(Index::load(&saved.path()).is_err(), "cut at {at}");
+            assert!(HnswIndex::load(&saved.path()).is_err(), "cut at {at}");
         }
     }
 }
@@ -656,7 +656,7 @@ fn another_version_is_named() {
         expected: 1,
         got: 9,
     };
-    assert_eq!(Index::open(&saved.path()).unwrap_err(), expected);
+    assert_eq!(HnswIndex::open(&saved.path()).unwrap_err(), expected);
 }
 
 /// Makes both checksums right.
@@ -694,12 +694,12 @@ fn a_forged_file_does_no_harm() {
                 forged[at] = value;
                 seal(&mut forged);
                 fs::write(saved.path(), &forged).unwrap();
-                let Ok(loaded) = Index::load(&saved.path()) else {
-                    assert!(Index::open(&saved.path()).is_err(), "both refuse");
+                let Ok(loaded) = HnswIndex::load(&saved.path()) else {
+                    assert!(HnswIndex::open(&saved.path()).is_err(), "both refuse");
                     refused += 1;
                     continue;
                 };
-                for index in [&loaded, &Index::open(&saved.path()).unwrap()] {
+                for index in [&loaded, &HnswIndex::open(&saved.path()).unwrap()] {
                     for vector in vectors.chunks_exact(index.dim()).take(3) {
                         assert!(index.search(vector, 5, None).unwrap().len() <= 5);
                     }

@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 
 use super::{Options, at_least, check_threshold};
-use crate::blocks::{self, BLOCK_ROWS, Cut, lock};
+use crate::blocks::{self, BLOCK_ROWS, Cut};
 use hark_work::progress::Progress;
+use hark_work::workers::lock;
 
 use crate::{Error, Vectors};
 

@@ -12,8 +12,9 @@
 use std::sync::Mutex;
 
 use super::{CHUNK, Options};
-use crate::blocks::{self, BLOCK_ROWS, Cut, Tile, lock};
+use crate::blocks::{self, BLOCK_ROWS, Cut, Tile};
 use hark_work::progress::Progress;
+use hark_work::workers::lock;
 
 use crate::{Error, Vectors};
 

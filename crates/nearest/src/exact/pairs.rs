@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 use std::sync::Mutex;
 
 use super::{Options, Pair, at_least, check_threshold};
-use crate::blocks::{self, BLOCK_ROWS, lock};
+use crate::blocks::{self, BLOCK_ROWS};
 use hark_work::progress::Progress;
+use hark_work::workers::lock;
 
 use crate::{Error, Vectors};
 

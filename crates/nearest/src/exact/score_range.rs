@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 use std::sync::Mutex;
 
 use super::{Options, Pair};
-use crate::blocks::{self, BLOCK_ROWS, Tile, lock};
+use crate::blocks::{self, BLOCK_ROWS, Tile};
 use hark_work::progress::Progress;
+use hark_work::workers::lock;
 
 use crate::{Error, Vectors};
 
