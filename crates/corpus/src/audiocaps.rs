@@ -1,7 +1,7 @@
 //! AudioCaps' captions: `audiocap_id,youtube_id,start_time,caption`, one row per caption.
 //!
 //! A clip is a stretch of a video, so its id is `youtube_id` and `start_time`, joined by `_`. The rows of one clip
-//! (five in the validation and test files) need not stand together. `audiocap_id` numbers captions and is not read.
+//! (five in the validation and test files) need not be adjacent. `audiocap_id` numbers captions and is not read.
 
 use crate::Error;
 use crate::captions::Filling;

@@ -32,7 +32,7 @@ pub struct Caption {
 }
 
 impl CaptionSet {
-    /// Read a caption file.
+    /// Reads a caption file.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -53,9 +53,9 @@ impl CaptionSet {
         Self::read_from(&mut reader, path, format)
     }
 
-    /// Read captions from any reader, such as standard input.
+    /// Reads captions from any reader, such as standard input.
     ///
-    /// `name` stands for the file in captions and errors, and its extension counts as a file's would. Without an
+    /// Captions and errors call the reader `name`, whose extension counts as a file's would. Without an
     /// extension that is known, the first line tells what is coming.
     ///
     /// ```
@@ -79,10 +79,10 @@ impl CaptionSet {
         format::read(&mut reader, name, format, Limits::STATED)
     }
 
-    /// Put several sets into one, in their order.
+    /// Merges several sets into one, in their order.
     ///
     /// Clips of different sets are different clips, even under the same id: Clotho's splits share four file names,
-    /// each for two clips of one recording with captions of their own. An id that stands in more than one set therefore becomes
+    /// each for two clips of one recording with different captions. An id in more than one set therefore becomes
     /// `FILE:ID` in each of them. Other ids stay as they are.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl CaptionSet {
             .collect()
     }
 
-    /// The captions of one clip, in order. It looks through all captions: for many clips, see
+    /// The captions of one clip, in order. This scans all captions: for many clips, see
     /// [`CaptionSet::captions_by_clip`].
     pub fn captions_of(&self, clip: usize) -> impl Iterator<Item = &Caption> {
         self.captions.iter().filter(move |caption| caption.clip == clip)
@@ -143,7 +143,7 @@ impl CaptionSet {
     /// For every clip, the indices of its captions.
     ///
     /// # Panics
-    /// If a caption's clip, changed by hand, is no index into `clips`.
+    /// If a caption's clip, changed by the caller, is not an index into `clips`.
     pub fn captions_by_clip(&self) -> Vec<Vec<usize>> {
         let mut lists = vec![Vec::new(); self.clips.len()];
         for (index, caption) in self.captions.iter().enumerate() {
@@ -202,7 +202,7 @@ impl Filling {
     }
 
     /// The clip with this id, new or not. Ids are kept as they are written, white space included: names of real
-    /// Clotho files begin with a space. `column` is where the id stands.
+    /// Clotho files begin with a space. `column` is that of the id.
     pub(crate) fn clip(&mut self, id: &str, place: Place, column: &str) -> Result<usize, Error> {
         if let Some(&clip) = self.index.get(id) {
             return Ok(clip);
@@ -246,7 +246,7 @@ impl Filling {
         self.set.clips.len() - 1
     }
 
-    /// Add a caption, trimmed. `column` is where it stands.
+    /// Adds a caption, trimmed. `column` is that of the caption.
     pub(crate) fn caption(
         &mut self,
         clip: usize,

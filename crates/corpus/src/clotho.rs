@@ -1,7 +1,7 @@
 //! Clotho's captions: `file_name,caption_1,...,caption_5`, one row per clip.
 //!
 //! The clip's id is its file name, as it is written. There may be any number of `caption_N` columns, taken in the
-//! order of the file, and other columns, which are not read. Refused: a file name that stands twice.
+//! order of the file, and other columns, which are not read. Refused: a file name that occurs twice.
 
 use crate::Error;
 use crate::captions::Filling;

@@ -47,7 +47,7 @@ impl Row<'_> {
         self.fields.get(column).unwrap_or_default()
     }
 
-    /// Where the row stands, for errors.
+    /// The position of the row, for errors.
     pub fn place(&self) -> Place {
         Place::line(self.line)
     }

@@ -1,7 +1,7 @@
 //! Everything that can be wrong with caption files, ratings and datasets.
 //!
-//! A message stands on its own: it names the file, the place in it, what was expected and what was found. Text that
-//! comes from the file is quoted, escaped and cut, so a hostile file cannot flood or steer a terminal.
+//! Each message names the file, the place in it, what was expected and what was found. Text from the file is quoted,
+//! escaped and truncated, so that a hostile file can neither flood nor control a terminal.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::sets::SkippedCounts;
 
-/// Where in a file something stands.
+/// A position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The line, from 1.
@@ -34,8 +34,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// What the JSON reader objects to, without its own idea of the position: in JSON Lines it counts from the line's
-/// start and would always say "line 1".
+/// The JSON reader's error without its position: in JSON Lines it counts from the start of the line and would always
+/// say "line 1".
 #[derive(Debug)]
 pub struct JsonError(serde_json::Error);
 
@@ -60,7 +60,7 @@ pub enum Error {
     #[error(transparent)]
     Open(io::Error),
 
-    /// Reading failed on the way.
+    /// Reading failed midway.
     #[error("cannot read {}", path.display())]
     Read {
         /// The file.
@@ -206,7 +206,7 @@ pub enum Error {
     CaptionTooLong {
         /// The file.
         path: Arc<Path>,
-        /// Where it stands.
+        /// The row or entry.
         place: Place,
         /// Its words.
         words: usize,
@@ -261,14 +261,14 @@ pub enum Error {
         path: Arc<Path>,
     },
 
-    /// A rating that is no number from 0 to 100.
+    /// A rating that is not a number from 0 to 100.
     #[error("{}: line {line}: rating {}, expected a number from 0 to 100", path.display(), quoted(got))]
     Rating {
         /// The file.
         path: Arc<Path>,
         /// The line.
         line: u64,
-        /// The field as it stands in the file.
+        /// The field as in the file.
         got: String,
     },
 
@@ -369,7 +369,7 @@ pub enum Error {
         path: PathBuf,
         /// The line.
         line: u64,
-        /// The field as it stands in the file.
+        /// The field as in the file.
         got: String,
     },
 

@@ -1,11 +1,11 @@
-//! Bytes to checked text: the one door through which every format reads.
+//! Bytes to checked text. Every format reads through this module.
 //!
 //! In: any reader. Out: the same bytes, without a byte order mark, known to be UTF-8 and free of NUL, with a count of
 //! lines. Refused: other bytes, files over [`MAX_FILE_BYTES`], records over [`MAX_RECORD_BYTES`].
 //!
 //! The parsers of CSV and JSON read through [`io::Read`], so our errors travel through them inside an
 //! [`io::Error`] and are taken out again by [`Error::from_io`]. The [`Meter`] is shared: the parser owns the input,
-//! while the format's code asks where it stands and says where a record begins.
+//! while the format's code asks for the position and marks where a record begins.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ const PIECE_BYTES: u64 = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Where an [`Input`] stands.
+/// The position of an [`Input`].
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     /// The line of the piece that was read last, from 1.
@@ -94,7 +94,7 @@ pub(crate) struct Input<'a> {
     path: Arc<Path>,
     limits: Limits,
     meter: Rc<Meter>,
-    /// Checked text; what stands before `at` has been handed out.
+    /// Checked text; the bytes before `at` have been handed out.
     piece: String,
     at: usize,
     /// The first bytes of a character that the last piece cut in two.

@@ -38,7 +38,7 @@ impl Field {
     }
 }
 
-/// A JSON object and where it stands.
+/// A JSON object and its position.
 pub(crate) struct Object<'f> {
     pub(crate) fields: &'f Fields,
     pub(crate) path: &'f Arc<Path>,

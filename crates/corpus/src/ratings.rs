@@ -1,6 +1,6 @@
 //! Crowd ratings of how well a clip fits a query: `query,query_file,candidate_file,group,rating`.
 //!
-//! In: the CSV form of the TAU Audio-Text Graded Relevances. Out: its rows in order. Refused: a rating that is no
+//! In: the CSV form of the TAU Audio-Text Graded Relevances. Out: its rows in order. Refused: a rating that is not a
 //! number from 0 to 100, an empty field, a file without rows.
 
 use std::io::BufRead;
@@ -31,7 +31,7 @@ pub struct Rating {
     pub line: u64,
 }
 
-/// Read a CSV file of ratings.
+/// Reads a CSV file of ratings.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -48,7 +48,7 @@ pub fn read_ratings(path: &Path) -> Result<Vec<Rating>, Error> {
     read_ratings_from(&mut open(path)?, path)
 }
 
-/// Read ratings from any reader, such as standard input; `name` stands for the file in errors.
+/// Reads ratings from any reader, such as standard input; errors call it `name`.
 ///
 /// # Errors
 /// As [`read_ratings`].

@@ -1,4 +1,4 @@
-//! Tables of one's own: CSV, TSV or JSON Lines, with the columns to read named by the caller.
+//! Any CSV, TSV or JSON Lines table, with the columns to read named by the caller.
 //!
 //! In: one or several caption columns and, if there is one, the column of the clip's id. Rows with the same id are
 //! captions of the same clip. Without an id column each row is its own clip, whose id is the number of the row, from

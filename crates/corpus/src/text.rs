@@ -1,4 +1,4 @@
-//! Plain text: one caption a line, each of its own clip, whose id is the number of the line. Blank lines are skipped.
+//! Plain text: one caption per line. Each line is a clip whose id is the number of the line. Blank lines are skipped.
 
 use crate::Error;
 use crate::captions::Filling;

@@ -131,7 +131,7 @@ fn clotho_in_each_of_its_folders() {
         assert_eq!(report.missing, data.left_out);
         assert!(report.extra_examples[0].ends_with("unused.wav"));
         assert!(
-            report.advice[0].starts_with("1 of 3 recordings are missing, first: ")
+            report.advice[0].starts_with("1 of 3 recordings are missing; the first is ")
                 && report.advice[0].ends_with("gone.wav"),
             "{:?}",
             report.advice

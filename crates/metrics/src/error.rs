@@ -9,7 +9,7 @@ pub enum Error {
     /// Vectors cannot be compared.
     #[error(transparent)]
     Nearest(#[from] hark_nearest::Error),
-    /// Reports that are no reports of one thing.
+    /// Reports with different cuts.
     #[error("reports with cuts of {first} and {second} cannot be joined")]
     CutsMismatch {
         /// The k of one.
@@ -18,7 +18,7 @@ pub enum Error {
         second: usize,
     },
     /// Nothing to take a mean of.
-    #[error("there are no queries to evaluate")]
+    #[error("no queries to evaluate")]
     NoQueries,
     /// The relevant items are those of other sets than the vectors.
     #[error(
@@ -126,7 +126,7 @@ pub enum Error {
         /// What was found.
         value: f64,
     },
-    /// Reading a file failed on the way.
+    /// Reading a file failed midway.
     #[error("{}: reading failed: {reason}", path.display())]
     FileRead {
         /// The file.
@@ -150,7 +150,7 @@ pub enum Error {
         /// The bound, in bytes.
         limit: usize,
     },
-    /// Bytes that are no text.
+    /// Bytes that are not UTF-8 text.
     #[error("{}: line {line} is not UTF-8", path.display())]
     LineNotUtf8 {
         /// The file.
@@ -181,7 +181,7 @@ pub enum Error {
         line: u64,
         /// What the number is.
         what: &'static str,
-        /// What stands there.
+        /// The field as in the file.
         got: String,
     },
     /// A query that names an item on two lines.

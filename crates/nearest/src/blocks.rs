@@ -2,7 +2,7 @@
 //!
 //! The inner products of a set with itself are symmetric, so only blocks on and above the diagonal are
 //! computed: block `(a, b)` with `a <= b` serves the rows of `a` and the rows of `b`. That is half the
-//! multiplications of a pass that ranks every row by itself.
+//! multiplications of a pass that ranks every row separately.
 //!
 //! Blocks are cut by the number of rows alone, never by the number of threads, and each inner product is
 //! computed in one block. What a visitor sees is therefore the same for any number of threads; only the order
@@ -31,7 +31,7 @@ pub const BLOCK_ROWS: usize = 528;
 
 /// How rows are cut: into full blocks and a rest. A rest below half a block shares evenly with the block
 /// before it. With several blocks none is small, so every product goes through the same kernel with the same
-/// order of additions, and equal vectors get equal scores wherever they stand.
+/// order of additions, and equal vectors get equal scores wherever they are.
 #[derive(Debug, Clone, Copy)]
 pub struct Cut {
     rows: usize,
@@ -94,7 +94,7 @@ pub(crate) struct Tile<'a> {
 
 impl Tile<'_> {
     /// The pairs of each row, each once: (position of the row in its block, position of the first column in
-    /// its block, scores from that column on). On the diagonal only what lies right of it.
+    /// its block, scores from that column on). On the diagonal, only those right of it.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (usize, usize, &[f32])> {
         let width = self.columns.len();
         let diagonal = self.first == self.second;

@@ -141,7 +141,7 @@ pub enum Error {
         got: usize,
     },
     /// Two rows with the same key could not be told apart where their scores are equal.
-    #[error("rows {first} and {second} have the same key: every row needs an id of its own")]
+    #[error("rows {first} and {second} have the same key; every row needs a different id")]
     DuplicateKey {
         /// The lower row.
         first: usize,
@@ -156,7 +156,7 @@ pub enum Error {
         /// Its key.
         key: u64,
     },
-    /// The one key that an index has a use of its own for.
+    /// The one key that the index reserves.
     #[error("row {row} has the key {key}, which no vector can have")]
     KeyReserved {
         /// The first such row.
@@ -177,7 +177,7 @@ pub enum Error {
         most: usize,
     },
     /// The index cannot hold more.
-    #[error("an index of {got} vectors is larger than the {limit} that it can hold")]
+    #[error("an index holds at most {limit} vectors, not {got}")]
     IndexFull {
         /// Vectors that there would be.
         got: usize,
@@ -185,7 +185,7 @@ pub enum Error {
         limit: usize,
     },
     /// An index that was opened for reading.
-    #[error("the index was opened for reading and cannot be changed: load it instead")]
+    #[error("the index was opened read-only; load it to change it")]
     IndexReadOnly,
     /// Adding was stopped by the progress callback.
     #[error("stopped after adding {added} of {total} vectors")]
@@ -195,7 +195,7 @@ pub enum Error {
         /// Vectors in all.
         total: u64,
     },
-    /// The library behind the index refused, for a reason that is not the caller's: memory, as a rule.
+    /// usearch failed, usually for lack of memory.
     #[error("the index failed: {reason}")]
     Index {
         /// What it said.
@@ -221,7 +221,7 @@ pub enum Error {
         /// The path.
         path: PathBuf,
     },
-    /// A file that is no index.
+    /// A file that is not an index.
     #[error("cannot read {}: not an index of vectors", path.display())]
     NotAnIndex {
         /// The file.

@@ -2,7 +2,7 @@
 //!
 //! All checks are made once, here. What leaves this module is finite, divides into rows, and is short enough
 //! that no inner product of two rows can overflow: by Cauchy and Schwarz every partial sum of products is at
-//! most the product of the two norms. The passes over blocks need no check of their own, and no score is NaN.
+//! most the product of the two norms. The passes over blocks need no further checks, and no score is NaN.
 
 use crate::Error;
 

@@ -72,7 +72,7 @@ pub fn from_similarity(
             let lo = similarities.iter().copied().fold(f32::INFINITY, f32::min);
             let hi = similarities.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             if lo >= hi {
-                // All captions alike, or none at all.
+                // All captions are the same, or there are none.
                 return Ok(vec![1.0; similarities.len()]);
             }
             RelevanceFunction::MinMax {

@@ -86,7 +86,7 @@ pub enum Range {
         hi: f64,
     },
     /// The smallest and the largest similarity in the batch's own table. Its diagonal is 1, so `hi` is 1. In
-    /// a batch whose captions are all alike every relevance is 1.
+    /// a batch whose captions are all the same every relevance is 1.
     PerBatch,
 }
 
@@ -108,7 +108,7 @@ const STEEP: (f64, f64) = (25.0, 20.0);
 
 /// With `shift` further above `slope` than this, even a caption's relevance to its own clip would vanish in
 /// 32 bits, and with it the row sum: exp(-80) is still a normal number.
-const STEEPEST: f64 = 80.0;
+const MAX_SHIFT_ABOVE_SLOPE: f64 = 80.0;
 
 impl Default for RelevanceFunction {
     /// The paper's choice.
@@ -177,7 +177,7 @@ impl RelevanceFunction {
                 slope,
                 "relevance must not fall as similarity grows: it must be at least 0",
             ),
-            Self::Steep { slope, shift } if shift - slope > STEEPEST => bad(
+            Self::Steep { slope, shift } if shift - slope > MAX_SHIFT_ABOVE_SLOPE => bad(
                 "shift",
                 shift,
                 "a caption would have no relevance to its own clip: at most slope + 80",
@@ -219,7 +219,7 @@ impl RelevanceFunction {
 
     /// The same function with everything known that it needs: a `minmax` without a range gets the range of
     /// similarities between different captions of `vectors`, whose texts are `texts`; any other function is
-    /// returned unchanged, without a look at the captions. `threads` of `None` uses the caller's rayon pool.
+    /// returned unchanged, without reading the captions. `threads` of `None` uses the caller's rayon pool.
     ///
     /// ```
     /// use hark_relevance::{RelevanceFunction, Vectors, no_progress};

@@ -1,6 +1,6 @@
 //! Caption vectors in, graded relevance out; ratings in, a fitted function out.
 //!
-//! Two captions that say nearly the same describe nearly the same sound. From the similarity h of captions i
+//! Two captions that say nearly the same thing describe nearly the same sound. From the similarity h of captions i
 //! and j this crate computes how relevant clip j is to caption i, g = f(h), with f non-decreasing:
 //!
 //! - [`similarity`]: cosines of caption vectors, and their range over a whole set;
@@ -9,9 +9,9 @@
 //! - [`table`]: relevance between all captions of a dataset, as a file;
 //! - [`ratings`] and [`fit`]: crowd ratings to the parameters of f, by beta regression;
 //! - [`agreement`]: how well similarities agree with ratings;
-//! - [`neighbours`]: pairs of captions of different clips that say the same, and how often a batch holds one.
+//! - [`neighbours`]: captions of different clips that say the same thing, and how often a batch holds such a pair.
 //!
-//! No model and no tensor library is known here: vectors cross as flat `&[f32]`, row-major, and must be unit
+//! This crate depends on no model and no tensor library: vectors are flat `&[f32]`, row-major, and must be unit
 //! vectors. Nothing prints, reads the environment or draws random numbers.
 
 #![cfg_attr(

@@ -146,9 +146,9 @@ pub struct SimilarityRange {
     pub lo: f32,
     /// The largest similarity.
     pub hi: f32,
-    /// The two captions that are least alike.
+    /// The least similar pair.
     pub lowest: (u32, u32),
-    /// The two different captions that are most alike.
+    /// The most similar pair of different captions.
     pub highest: (u32, u32),
 }
 

@@ -1,6 +1,6 @@
 //! How choices are written: `name`, or `name:parameter=value,parameter=value`.
 //!
-//! One parser for every choice of this crate, so that all of them report unknown names and parameters alike.
+//! One parser for every choice of this crate, so that all of them report unknown names and parameters in the same way.
 
 use crate::Error;
 

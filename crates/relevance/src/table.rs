@@ -69,7 +69,7 @@ impl TableFile {
         self.form == Form::Npz
     }
 
-    /// Whether so many captions can be written to it, to be asked before they are embedded.
+    /// Checks that this many captions can be written to it, before they are embedded.
     ///
     /// # Errors
     ///
@@ -282,7 +282,7 @@ impl<'a> Table<'a> {
             entries: Vec::new(),
         };
         if self.function == Some(RelevanceFunction::Binary) {
-            // All captions of the clip, however dissimilar: similarity has no say.
+            // All captions of the clip, however dissimilar: similarity does not count.
             let mut by_clip: HashMap<u32, Vec<i32>> = HashMap::new();
             for (caption, &clip) in self.clips.iter().enumerate() {
                 by_clip.entry(clip).or_default().push(caption as i32);

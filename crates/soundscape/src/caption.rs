@@ -29,7 +29,7 @@ pub(super) enum Wording {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CaptionWriter {
     pub(super) wording: Wording,
-    /// From 0, the most common mostly, to 1, all alike.
+    /// From 0, mostly the most common, to 1, all equally often.
     pub(super) rarity: f64,
 }
 
@@ -252,7 +252,7 @@ fn mentioned(description: &Description, random: &mut Random) -> Vec<usize> {
     }
 }
 
-/// The patterns that fit the events in time, and whether they tell how the events stand in time.
+/// The patterns that fit the events in time, and whether they say in which order the events occur.
 fn patterns(
     description: &Description,
     mentioned: &[usize],

@@ -69,8 +69,8 @@ impl AudioFormat {
 /// Labelled recordings that events are cut from.
 ///
 /// The table is a CSV file with the columns `filename` (or `file_name`) and `category`, and `fold` if there is one;
-/// without that column the fold is what stands before the first `-` of a name such as `1-100032-A-0.flac`, if all
-/// names begin with a number. Recordings of one fold never stand in two splits, with one exception: where no folds
+/// without that column the fold is the part before the first `-` of a name such as `1-100032-A-0.flac`, if all
+/// names begin with a number. Recordings of one fold never occur in two splits, with one exception: where no folds
 /// are named here and there are fewer than four, validation shares those of training. The rule without named folds:
 /// the last fold is for test, of four and more the last but one for validation, the others for training. Where
 /// nothing tells folds, every category is parted by a hash of the names, three fifths, one fifth and one fifth.
@@ -92,11 +92,11 @@ pub struct Recordings {
     pub test_folds: Vec<u32>,
 }
 
-/// What to make. The default is a set of medium size: 600, 100 and 200 clips of four seconds, twenty kinds.
+/// What to generate. The default is a dataset of medium size: 600, 100 and 200 clips of four seconds, twenty kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Config {
-    /// Everything random follows from this number.
+    /// The random seed.
     pub seed: u64,
     /// Clips for training.
     pub train: usize,
@@ -108,8 +108,8 @@ pub struct Config {
     pub seconds: f64,
     /// Samples per second, 16,000 to 48,000.
     pub rate: u32,
-    /// How many kinds of events there are: the first so many of the built-in list, or, of recordings, at most so many
-    /// categories in the order of the alphabet.
+    /// How many kinds of events there are: the first of the built-in list, or, with recordings, at most this many
+    /// categories in alphabetical order.
     pub kinds: usize,
     /// The fewest events of a scene.
     pub min_events: usize,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why soundscapes cannot be made or read.
+/// Why soundscapes cannot be generated or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -35,7 +35,7 @@ pub enum Error {
     #[error("cannot store the settings of soundscapes: {0}")]
     Settings(#[source] serde_json::Error),
 
-    /// So few scenes are possible that one split would have none of its own.
+    /// So few scenes are possible that one split would have none.
     #[error("too few different scenes for the {split} clips; allow more kinds, events or attributes")]
     TooFewScenes {
         /// The split.
@@ -49,7 +49,7 @@ pub enum Error {
         folder: Arc<Path>,
     },
 
-    /// The folder holds something that is no set of soundscapes.
+    /// The folder holds something other than soundscapes.
     #[error("{} is not empty and holds no soundscapes; choose another folder", folder.display())]
     FolderNotEmpty {
         /// The folder.
@@ -76,13 +76,13 @@ pub enum Error {
         line: u64,
         /// The column.
         column: &'static str,
-        /// The field as it stands in the file.
+        /// The field as in the file.
         got: String,
         /// What it should be.
         expected: &'static str,
     },
 
-    /// A file of relevances under which a clip's own caption is not wholly true of it.
+    /// A file of relevances in which a clip's own caption is not entirely true of it.
     #[error("cannot read {}: a caption of {} does not have relevance 1 to it; is the file complete?", path.display(), hark_corpus::quoted(clip))]
     OwnCaption {
         /// The file.

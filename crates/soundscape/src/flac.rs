@@ -11,11 +11,11 @@
 /// Samples of a block.
 const BLOCK: usize = 4096;
 /// The highest order of the fixed predictors.
-const HIGHEST_ORDER: usize = 4;
+const MAX_ORDER: usize = 4;
 /// The highest partition order that is tried.
-const HIGHEST_PARTITION: u32 = 8;
+const MAX_PARTITION: u32 = 8;
 /// Rice parameters are written in four bits, of which 15 means something else.
-const HIGHEST_RICE: u32 = 14;
+const MAX_RICE: u32 = 14;
 
 /// The whole file.
 pub(crate) fn encode(samples: &[i16], rate: u32) -> Option<Vec<u8>> {
@@ -105,7 +105,7 @@ fn put_samples(samples: &[i16], bits: &mut Bits) {
 fn best_predictor(block: &[i16]) -> (usize, Vec<i32>) {
     let mut difference: Vec<i32> = block.iter().map(|&sample| i32::from(sample)).collect();
     let mut best = (sum(&difference), 0, difference.clone());
-    for order in 1..=HIGHEST_ORDER.min(block.len() - 1) {
+    for order in 1..=MAX_ORDER.min(block.len() - 1) {
         for at in (order..block.len()).rev() {
             difference[at] -= difference[at - 1];
         }
@@ -132,7 +132,7 @@ struct Coding {
 }
 
 fn best_coding(residual: &[i32], order: usize) -> Option<Coding> {
-    (0..=HIGHEST_PARTITION)
+    (0..=MAX_PARTITION)
         .filter(|&partition_order| {
             let part = residual.len() >> partition_order;
             part << partition_order == residual.len() && part > order
@@ -145,7 +145,7 @@ fn coding(residual: &[i32], order: usize, partition_order: u32) -> Coding {
     let mut bits = 6;
     let parameters = parts(residual, order, partition_order)
         .map(|part| {
-            let (cost, parameter) = (0..=HIGHEST_RICE)
+            let (cost, parameter) = (0..=MAX_RICE)
                 .map(|parameter| (rice_bits(part, parameter), parameter))
                 .min()
                 .unwrap_or((0, 0));

@@ -1,9 +1,8 @@
-//! The folder of a set: what it holds, whether it is whole, and how files come into it.
+//! The folder of a generated dataset: what it holds, and whether it is complete.
 //!
-//! A file is written under another name, brought to the disk and then renamed, so that a file under its own name is
-//! whole. `soundscape.part.json` is written first and says which set is being made; `soundscape.json`, with the same
-//! content, is written last and takes its place. Refused: a folder with either of another set, and a folder with
-//! neither that is not empty.
+//! Every file is replaced as a whole, so a file under its own name is complete. `soundscape.part.json` is written first
+//! and says which dataset is being generated; `soundscape.json`, with the same content, is written last and replaces it.
+//! Refused: a folder with either file of another dataset, and a folder with neither that is not empty.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,12 +17,12 @@ use crate::{Error, Split};
 const WHOLE: &str = "soundscape.json";
 const BEGUN: &str = "soundscape.part.json";
 const FORMAT: &str = "hark-soundscape";
-/// Of the files' layout.
+/// The version of the layout of the files.
 const VERSION: u32 = 1;
-/// Of what is made: another sound or other words for the same settings are another generator.
+/// The version of the content: other sounds or words for the same settings need another number.
 pub(super) const GENERATOR: u32 = 1;
-/// A larger file is none of ours.
-const LARGEST: u64 = 1 << 20;
+/// A larger file is not a manifest.
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 
 /// What `soundscape.json` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,7 +70,7 @@ enum State {
 }
 
 impl Folder {
-    /// Look at the folder, which need not be there, without changing anything.
+    /// Inspects the folder, which need not exist, without changing anything.
     pub(super) fn look(root: &Path, manifest: &Manifest) -> Result<Self, Error> {
         let folder = |state| Self {
             root: root.to_owned(),
@@ -90,7 +89,7 @@ impl Folder {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(folder(State::New)),
             Err(error) => return Err(Error::Open(error)),
         };
-        // What a crash left of the very first file is no reason to refuse.
+        // A temporary file that a crash left of the very first file does not count.
         for entry in entries {
             if !is_temporary(&entry.map_err(Error::Open)?.file_name()) {
                 return Err(Error::FolderNotEmpty { folder: root.into() });
@@ -99,12 +98,12 @@ impl Folder {
         Ok(folder(State::New))
     }
 
-    /// Whether a whole set was finished here.
+    /// Whether the dataset was completed here.
     pub(super) fn is_whole(&self) -> bool {
         self.state == State::Whole
     }
 
-    /// Create the folder and say in it which set is being made.
+    /// Creates the folder and notes in it which dataset is being generated.
     pub(super) fn begin(&self, manifest: &Manifest) -> Result<(), Error> {
         fs_err::create_dir_all(&self.root).map_err(Error::Write)?;
         match self.state {
@@ -125,7 +124,7 @@ impl Folder {
         fs_err::create_dir_all(self.path(name)).map_err(Error::Write)
     }
 
-    /// Write a file as a whole or not at all.
+    /// Writes a file as a whole or not at all.
     pub(super) fn write(
         &self,
         name: &str,
@@ -160,7 +159,7 @@ impl Folder {
     }
 }
 
-/// The hash that a manifest tells, or `None` if there is no such file.
+/// The hash in a manifest, or `None` if there is no such file.
 fn told(path: &Path) -> Result<Option<String>, Error> {
     let size = match fs_err::metadata(path) {
         Ok(metadata) => metadata.len(),
@@ -168,10 +167,10 @@ fn told(path: &Path) -> Result<Option<String>, Error> {
         Err(error) => return Err(Error::Open(error)),
     };
     let shared: Arc<Path> = path.into();
-    if size > LARGEST {
+    if size > MAX_MANIFEST_BYTES {
         return Err(hark_corpus::Error::TooLarge {
             path: shared,
-            limit: LARGEST,
+            limit: MAX_MANIFEST_BYTES,
         }
         .into());
     }

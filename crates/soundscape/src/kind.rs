@@ -1,7 +1,7 @@
 //! The kinds of events: what each is called, how it comes (without end, at a pace, or counted), what can be said of it.
 //!
 //! In: the number of kinds, or the categories of recordings. Out: [`Kind`]s. A phrase is a subject and its verb in two
-//! forms; the most common wording stands first. The first twenty synthesised kinds are those that differ most.
+//! forms; the most common wording comes first. The first twenty synthesised kinds are those that differ most.
 
 /// How a kind comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ type Words = (&'static str, &'static str, &'static str, &'static str, bool, bool
 /// A subject and what it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Phrase {
-    /// `a` stands for `a` or `an`, whichever the next word wants.
+    /// `a` stands for `a` or `an`, whichever the next word needs.
     pub(super) article: &'static str,
     pub(super) noun: String,
     pub(super) verb: &'static str,

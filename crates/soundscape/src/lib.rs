@@ -1,13 +1,13 @@
-//! Recordings whose truth is known: made scenes, five captions for each, and how true every caption is of every clip.
+//! A seed in, recordings with captions and their ground truth out.
 //!
-//! In: a [`Config`]. Out: a folder in Clotho's layout that any system can train on and be tested with:
+//! In: a [`Config`]. Out: a folder in Clotho's layout, which any system can be trained and tested on:
 //!
 //! | file | content |
 //! |---|---|
 //! | `clotho_captions_{development,validation,evaluation}.csv` | `file_name,caption_1,...`, one row per clip |
 //! | `{development,validation,evaluation}/NAME.flac` | the clips, one channel of 16 bits |
-//! | `scenes_SPLIT.jsonl` | of every clip the events (kind, attributes, start, end, level) and what each caption says |
-//! | `truth_SPLIT.csv` | `file_name,caption,candidate,relevance`: every caption's relevance to every clip, if above 0 |
+//! | `scenes_SPLIT.jsonl` | the events of every clip (kind, attributes, start, end, level) and what each caption says |
+//! | `truth_SPLIT.csv` | `file_name,caption,candidate,relevance`: the relevance of every clip to every caption, if above 0 |
 //! | `soundscape.json` | the settings and their hash; written last |
 //!
 //! A scene is one to three events of different kinds, synthesised or cut from labelled recordings, in one of eight
@@ -24,15 +24,15 @@
 //!
 //! where an attribute agrees by its distance on its scale: `1 - |said - true| / length`, with quiet, neither and loud
 //! (slow, neither and fast; low, neither and high) at 0, 1, 2 and the counts once, twice, three times and more at 0,
-//! 1, 2, 3. A relation (before, after, overlap) holds if both its events sound in the clip and stand so in time. So
+//! 1, 2, 3. A relation (before, after, overlap) holds if both its events are in the clip in that order. So
 //! relevance is 1 exactly if all that is said is true, 0 exactly if no kind that is said sounds, and a clip's own
-//! captions have 1. "And" alone claims that both events sound, not how they stand in time.
+//! captions have 1. "And" alone claims that both events occur, not in which order.
 //!
 //! No description of a scene occurs in two splits. The same settings give the same bytes on any number of threads
 //! (on one machine and build: sines and exponentials come from the system's library).
 //!
-//! Refused: settings out of their ranges, a folder that holds something else, recordings that cannot serve every
-//! split. A half-made folder is completed, a complete one left as it is.
+//! Refused: settings out of range, a folder that holds something else, recordings that cannot serve every split. A
+//! partial folder is completed, a complete one left as it is.
 
 mod caption;
 mod config;
@@ -69,7 +69,7 @@ use recordings::Library;
 use scene::{Plan, Sounding};
 use set::{Clip, Scenes};
 
-/// A part of the set.
+/// A part of the dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Split {
     /// `development` on disk.
@@ -116,13 +116,13 @@ pub struct Generated {
     pub clips: [usize; 3],
     /// Captions of each split.
     pub captions: [usize; 3],
-    /// The folder held the whole set before.
+    /// The folder was complete before.
     pub reused: bool,
-    /// Clips whose sound was made now; the others were there.
+    /// Clips that this call rendered; the others were there.
     pub rendered: usize,
 }
 
-/// More threads than this are no help to anyone.
+/// More threads than this never help.
 const MAX_THREADS: usize = 256;
 
 /// What every clip of a set is made with.
@@ -266,7 +266,7 @@ fn clip_path(split: Split, name: &str) -> String {
     format!("{}/{name}", split.name())
 }
 
-/// All files of a set but its manifest.
+/// All files of a dataset except its manifest.
 fn file_names(config: &Config) -> impl Iterator<Item = String> {
     Split::ALL.into_iter().flat_map(move |split| {
         let tables = [split.captions_file(), split.scenes_file()];
@@ -277,7 +277,7 @@ fn file_names(config: &Config) -> impl Iterator<Item = String> {
     })
 }
 
-/// What a set depends on: two sets of one hash are the same.
+/// What a dataset depends on: two datasets with the same hash are the same.
 #[derive(Serialize)]
 struct Identity<'a> {
     generator: u32,

@@ -194,7 +194,7 @@ fn rows(table: &Path) -> Result<Vec<Row>, Error> {
                 line: row.line,
                 column: "filename",
                 got: name.to_owned(),
-                expected: "a name that stands in the table once",
+                expected: "a name that occurs once in the table",
             });
         }
         // A name is a file below the folder: no way out of it.

@@ -12,8 +12,8 @@
 //! An event is in the clip if an event of its kind is (kinds of a clip differ, so there is one at most). An attribute
 //! agrees by its distance on its scale: `1 - |said - true| / length`, with quiet, neither, loud (slow, neither, fast;
 //! low, neither, high) at 0, 1, 2 and the counts once, twice, three times, more at 0, 1, 2, 3. A relation holds if
-//! both its events are in the clip and stand so in time. Hence 1 exactly if all that is said is true, 0 exactly if
-//! no kind that is said sounds; and a caption that says less is wholly true of more clips.
+//! both its events are in the clip in that order. Hence 1 exactly if all that is said is true, 0 exactly if
+//! no kind that is said sounds; and a caption that says less is entirely true of more clips.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,14 +27,14 @@ pub(super) struct SaidEvent {
     pub(super) attributes: Attributes,
 }
 
-/// How two mentioned events are said to stand in time.
+/// What a caption says about the order of two events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaidRelation {
     /// The one, by its place among the mentioned events.
     pub first: usize,
     /// The other.
     pub second: usize,
-    /// How the first stands to the second.
+    /// The order of the first and the second.
     pub relation: Relation,
 }
 
@@ -80,7 +80,7 @@ fn number(said: Attributes) -> f64 {
 
 /// The sum of the agreements of all attributes that are said.
 fn agreements(said: Attributes, truth: Attributes) -> f64 {
-    // The two marked values of an attribute stand at the ends of its scale.
+    // The two marked values of an attribute are the ends of its scale.
     let scale = |value: Option<bool>| value.map_or(1.0, |high| if high { 2.0 } else { 0.0 });
     let two = |said: Option<bool>, truth: Option<bool>| match said {
         Some(_) => 1.0 - f64::abs(scale(said) - scale(truth)) / 2.0,

@@ -76,7 +76,7 @@ pub struct Attributes {
     pub count: Option<Count>,
 }
 
-/// How two events stand in time.
+/// The order of two events in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
@@ -248,7 +248,7 @@ pub(super) struct Plan {
 }
 
 /// No realisation comes nearer to full scale than this.
-const HIGHEST_PEAK: f64 = 0.97;
+const MAX_PEAK: f64 = 0.97;
 
 /// Realise a description: times, levels and what else the description leaves open.
 pub(super) fn plan(
@@ -350,8 +350,8 @@ fn keep_below_full_scale(events: &mut [Sounding]) {
                 .sum::<f64>()
         })
         .fold(0.0, f64::max);
-    if highest > HIGHEST_PEAK {
-        let lowered = 20.0 * (HIGHEST_PEAK / highest).log10();
+    if highest > MAX_PEAK {
+        let lowered = 20.0 * (MAX_PEAK / highest).log10();
         for event in events {
             event.level += lowered;
         }
@@ -502,7 +502,7 @@ mod tests {
                 .map(|event| 10_f64.powf(event.level / 20.0))
                 .sum();
             if description.slots == 1 {
-                assert!(together <= HIGHEST_PEAK + 1e-9);
+                assert!(together <= MAX_PEAK + 1e-9);
             }
             for (event, described) in plan.events.iter().zip(&description.events) {
                 let range = match described.attributes.loudness {

@@ -1,7 +1,7 @@
 //! All scenes of a set with their captions, and the tables that tell of them.
 //!
 //! In: the settings. Out: for every split its clips, each with a description, a plan and captions; then the files of
-//! captions, scenes and truth. Refused: settings under which some split has no scene of its own.
+//! captions, scenes and truth. Refused: settings under which some split would have no scene.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ use crate::Error;
 
 /// So often a new scene is looked for before one that is there already is taken, as it must be where there are few.
 const TRIES: usize = 400;
-/// So often a caption is drawn anew that the clip, or training, has already.
+/// How often a caption that the clip, or training, already has is drawn again.
 const WORDINGS: usize = 40;
 
 /// One clip.

@@ -2,8 +2,8 @@
 //!
 //! The file: CSV with the columns `file_name,caption,candidate,relevance`, where a caption is named by its clip and
 //! its number from 1, rows in the order of the captions and then of the clips, without those of relevance 0, and four
-//! decimals. Refused on reading: names and captions that the split does not have, a pair that stands twice, numbers
-//! that are no relevance, and a clip whose own caption is not wholly true of it.
+//! decimals. Refused on reading: names and captions that the split does not have, a pair that occurs twice, numbers
+//! outside 0 to 1, and a clip whose own caption is not entirely true of it.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,7 +18,7 @@ use hark_corpus::{CaptionSet, Format};
 
 use crate::Error;
 
-/// Relevances are kept as so many parts of 1, which is what the file's decimals can tell.
+/// Relevances are stored as multiples of 1 / this, the precision of the file's decimals.
 const PARTS: f64 = 10_000.0;
 const COLUMNS: [&str; 4] = ["file_name", "caption", "candidate", "relevance"];
 

@@ -1,4 +1,4 @@
-//! Decoded audio kept on disk, so that training decodes and resamples each recording once and not in every epoch.
+//! Decoded audio on disk, so that training decodes and resamples each recording once instead of in every epoch.
 //!
 //! In: paths of recordings. Out: their samples, mixed to one channel, at the rate of the cache: a [`Cached`] clip,
 //! of which all or a part can be had. With the cache and without, on a hit and on a miss, the numbers are the same to
@@ -8,19 +8,19 @@
 //!
 //! # What is on disk
 //! One file per clip (see [`entry`]) in `FOLDER/vVERSION-RATE/`, under a name made of the recording's real path, its
-//! size and its time of change: a recording that changes is decoded anew. Files are written under another name first
-//! and then renamed, so that runs and processes can share a folder; a file that is damaged is deleted and its
-//! recording decoded anew.
+//! size and its modification time: a recording that changes is decoded again. Files are written under a temporary name
+//! and then renamed, so runs and processes can share a folder. A damaged file is deleted and its recording decoded
+//! again.
 //!
 //! # What is deleted
-//! If the cache is full, files that this run has not used are deleted, those first whose last use lies longest back.
+//! If the cache is full, files that this run has not used are deleted, least recently used first.
 //! Files that this run has used stay, and what finds no room is decoded again each time. An epoch visits every clip
 //! once: a cache that would delete the least recently used clip among those of the run would delete each shortly
 //! before its turn. Processes that write at once may pass the bound by an eighth of it each.
 //!
 //! # What is refused
 //! A recording that gives no samples, and a rate outside the decoder's. A folder that cannot be written, or a full
-//! disk, is no error: reading goes on without the cache, and [`CacheStats`] tells.
+//! disk, is not an error: reading continues without the cache, and [`CacheStats`] reports it.
 
 mod entry;
 mod store;
@@ -74,7 +74,7 @@ pub struct CacheStats {
 impl AudioCache {
     /// Open a cache, or begin one. It takes no more than `max_bytes` of the disk; at 32 kHz a minute takes 7.7 MB.
     ///
-    /// A folder that cannot be made or written is no error: see [`CacheStats::first_failure`].
+    /// A folder that cannot be created or written is not an error: see [`CacheStats::first_failure`].
     ///
     /// # Errors
     /// [`Error::CacheRate`] for a rate at which no audio can be had.
@@ -104,7 +104,7 @@ impl AudioCache {
     }
 
     /// Read no more of any recording than this, from its start. Files of a cache may hold more or less than a later
-    /// run wants: more is cut, less is decoded anew.
+    /// run needs: more is cut, less is decoded again.
     #[must_use]
     pub fn with_max_seconds(mut self, seconds: f64) -> Self {
         // A float that is negative or not a number becomes 0 here, a huge one the largest integer.
@@ -244,7 +244,7 @@ impl Cached<'_> {
     /// All samples.
     ///
     /// # Errors
-    /// As [`AudioCache::read`]; a file of the cache that turns out to be damaged is decoded anew.
+    /// As [`AudioCache::read`]; a damaged file of the cache is decoded again.
     pub fn samples(&self) -> Result<Vec<f32>, Error> {
         self.range(0, self.len())
     }

@@ -1,8 +1,7 @@
 //! The folder of a cache: its names, its size, and what is deleted when it is full.
 //!
-//! In: keys and samples. Out: open files. The time of a file's last change is used as the time of its last use: it is
-//! set when a run reads the file for the first time. Files that vanish, because another process deleted them, are
-//! no error anywhere here.
+//! In: keys and samples. Out: open files. A file's modification time is the time of its last use: a run sets it when it
+//! reads the file for the first time. A file that another process deleted is never an error here.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -19,11 +18,11 @@ use super::CacheStats;
 use super::entry::{self, Entry, Opened};
 
 const ENDING: &str = "pcm";
-/// What a process that was ended left behind is deleted after this time; no clip takes as long to write.
+/// What a killed process left behind is deleted after this time; no clip takes as long to write.
 const ABANDONED: Duration = Duration::from_hours(1);
-/// After so many failures in a row nothing more is written: a full disk would cost a write for every clip.
+/// After this many failures in a row nothing more is written: a full disk would cost a write for every clip.
 const MAX_FAILURES: u64 = 8;
-/// A full cache is looked through again after so many clips that found no room: another process may have made some.
+/// A full cache is listed again after this many clips found no room: another process may have freed some.
 const PATIENCE: u64 = 1000;
 
 /// What a recording is known by: its real path, size and time of change.
@@ -143,7 +142,7 @@ impl Store {
         }
     }
 
-    /// Once in a run. A folder that cannot be written keeps its old times, which is no harm.
+    /// Once in a run. A folder that cannot be written keeps its old times, which does no harm.
     fn mark_used(&self, path: &Path) {
         let old = std::fs::metadata(path)
             .and_then(|metadata| metadata.modified())
@@ -204,7 +203,7 @@ impl Store {
         }
         let mut sweep = lock(&self.sweep);
         let fits = |store: &Self| store.bytes.load(Ordering::Relaxed).saturating_add(size) <= store.max_bytes;
-        // Others may write into the folder too, which only a look at it can tell.
+        // Other processes may write to the folder too, so it has to be listed.
         let overdue = sweep.written > self.max_bytes / 8;
         if overdue || !fits(self) {
             let known_full = self.full.load(Ordering::Relaxed) && sweep.refused < PATIENCE;

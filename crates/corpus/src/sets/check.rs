@@ -1,6 +1,6 @@
-//! Whether recordings can be used: several at a time, each as thoroughly as asked.
+//! Checks recordings on several threads, each as thoroughly as asked.
 //!
-//! In: paths. Out: for each, in order, nothing or what is wrong with it. A recording that fails fails alone.
+//! In: paths. Out: for each, in order, nothing or what is wrong with it. A faulty recording does not affect the others.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use hark_work::workers::map;
 
 use crate::Error;
 
-/// How thoroughly recordings are looked at before they count.
+/// How thoroughly recordings are checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
@@ -20,7 +20,7 @@ pub enum Check {
     Presence,
     /// It opens as audio and its first block decodes.
     Opens,
-    /// It decodes to its end, without a fault on the way.
+    /// It decodes to the end without a fault.
     Decodes,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn run(
     progress: Progress<'_>,
 ) -> Result<Vec<Option<String>>, Error> {
     if check == Check::Presence {
-        // The lists of the folders have told already.
+        // The folder listings have shown this already.
         report(progress, paths.len(), paths.len())?;
         return Ok(vec![None; paths.len()]);
     }

@@ -1,4 +1,4 @@
-//! Clotho on disk: `clotho_captions_SPLIT.csv`, and the recordings of the split in a folder of its own.
+//! Clotho on disk: `clotho_captions_SPLIT.csv`, and the recordings of each split in a separate folder.
 //!
 //! A clip's id is its file name as the caption file writes it. The archives of the dataset unpack to `SPLIT`; their
 //! names are `clotho_audio_SPLIT`, which becomes a folder of its own in many unpackers.

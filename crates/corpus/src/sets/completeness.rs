@@ -15,7 +15,7 @@ use crate::Error;
 /// How many files are named as examples.
 const EXAMPLES: usize = 5;
 
-/// What a dataset's folder has and lacks.
+/// What a dataset has and lacks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Completeness {
     /// What the set is called.
@@ -24,19 +24,19 @@ pub struct Completeness {
     pub caption_files: Vec<PathBuf>,
     /// The captions in them.
     pub captions: usize,
-    /// How many recordings the captions name, without those to be left out on purpose.
+    /// How many recordings the captions name, without excluded ones.
     pub expected: usize,
-    /// How many of them are there. Whether they decode is not looked at.
+    /// How many of them are there, whether or not they decode.
     pub found: usize,
-    /// How many are left out on purpose.
+    /// How many are excluded on purpose.
     pub excluded: usize,
-    /// Those that are not there, with the path where each should lie.
+    /// Those that are not there, with the expected path of each.
     pub missing: Vec<Skipped>,
     /// How many audio files no caption names.
     pub extra: usize,
     /// Some of them.
     pub extra_examples: Vec<PathBuf>,
-    /// Where recordings were looked for.
+    /// The folders that were searched for recordings.
     pub searched: Vec<PathBuf>,
     /// What to do, or to know, in words.
     pub advice: Vec<String>,
@@ -49,7 +49,7 @@ impl Completeness {
     }
 }
 
-/// A dataset whose recordings were looked at.
+/// A dataset whose recordings were checked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckedSet {
     /// What is there and what is not, with advice.
@@ -123,7 +123,7 @@ impl DatasetConfig {
         }
     }
 
-    /// Look whether the set's folder is complete. No recording is opened.
+    /// Checks that all recordings are there. No recording is opened.
     ///
     /// # Errors
     /// What can be wrong within a caption file, and [`Error::TooManyFiles`].
@@ -216,7 +216,7 @@ fn advise(set: &DatasetConfig, report: &Completeness) -> Result<Vec<String>, Err
         return Ok(Vec::new());
     };
     let mut advice = vec![format!(
-        "{} of {} recordings are missing, first: {}",
+        "{} of {} recordings are missing; the first is {}",
         report.missing.len(),
         report.expected,
         first.display()
@@ -228,7 +228,7 @@ fn advise(set: &DatasetConfig, report: &Completeness) -> Result<Vec<String>, Err
     };
     if let (Some(name), true) = (vanish, report.found > 0) {
         advice.push(format!(
-            "{name} clips vanish from their source: training goes on without those that are missing"
+            "{name} clips disappear from their source; training works without the missing ones"
         ));
     }
     // Deep below the root of a set the missing recordings may lie in a folder that nobody looks in.
@@ -241,13 +241,13 @@ fn advise(set: &DatasetConfig, report: &Completeness) -> Result<Vec<String>, Err
     }
     if let Some((folder, count)) = elsewhere.iter().max_by_key(|(_, count)| **count) {
         advice.push(format!(
-            "{count} of the missing recordings lie in {}: move them to {}",
+            "{count} of the missing recordings are in {}; move them to {}",
             folder.display(),
             parent_of(first).display()
         ));
     } else if let (0, Some(other)) = (report.found, listing.paths().next()) {
         advice.push(format!(
-            "audio lies in {}, such as {}, but the captions name {}",
+            "found audio in {}, such as {}, but the captions name {}",
             parent_of(&other).display(),
             other.file_name().unwrap_or_default().to_string_lossy(),
             first.file_name().unwrap_or_default().to_string_lossy()
@@ -258,10 +258,7 @@ fn advise(set: &DatasetConfig, report: &Completeness) -> Result<Vec<String>, Err
             .iter()
             .map(|path| path.display().to_string())
             .collect();
-        advice.push(format!(
-            "no audio is there: put it into {}",
-            folders.join(", or ")
-        ));
+        advice.push(format!("no audio found; put it into {}", folders.join(", or ")));
     }
     Ok(advice)
 }

@@ -11,7 +11,7 @@ use super::{Audio, Gathered, Wanted, need_folder};
 use crate::{CaptionSet, Error, Format};
 
 const LAYOUT: &str =
-    "the folder holds recordings and, beside each, a .txt file of the same name with one caption a line";
+    "the folder holds recordings and, beside each, a .txt file of the same name with one caption per line";
 
 pub(super) fn gather(root: &Path) -> Result<Gathered, Error> {
     need_folder(root, LAYOUT)?;
@@ -20,7 +20,7 @@ pub(super) fn gather(root: &Path) -> Result<Gathered, Error> {
         listing: Listing::deep(root)?,
         ..Gathered::default()
     };
-    // A folder's files stand together in the sorted list, so one list of a folder at a time is enough.
+    // The sorted list keeps the files of a folder together, so one folder's list at a time is enough.
     let mut here: Option<(&Path, Listing)> = None;
     let texts = Listing::texts(root)?;
     for text in &texts {

@@ -4,9 +4,9 @@
 //! extension and without the white space around it: one of Clotho's names begins with a blank, which unpackers and
 //! spreadsheets drop. Letters keep their case, as YouTube's ids differ by it alone; extensions do not.
 //!
-//! Folders, pipes and devices are no recordings, whatever their name. Links are followed; a folder that was visited
+//! Folders, pipes and devices are not recordings, whatever their name. Links are followed; a folder that was visited
 //! is not visited again, so that links in a circle end. Refused: more than [`MAX_FILES`] files. A folder that cannot
-//! be read counts as empty, and names that are no UTF-8 are passed over, since no caption file can name them.
+//! be read counts as empty, and names that are not UTF-8 are skipped, since no caption file can name them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Datasets on disk, captions and recordings together: one file for each layout.
 //!
-//! In: a [`DatasetConfig`], which says where a dataset lies. Out: a [`Dataset`] of the recordings that are there and the
-//! captions that describe them, and the list of those left out, with the reason. A recording that is missing or broken
-//! never ends the loading, since clips vanish from where AudioCaps and WavCaps got them; whether too many are gone is
-//! for the caller to say.
+//! In: a [`DatasetConfig`], which names the layout and the folder. Out: a [`Dataset`] of the recordings that are there
+//! and their captions, and the recordings that were skipped, with the reason. A missing or broken recording never ends
+//! the loading, since clips disappear from the sources of AudioCaps and WavCaps; whether too many are gone is for the
+//! caller to decide.
 //!
 //! Refused: a folder that is not there or has another layout ([`Error::NoSetFolder`], [`Error::NoCaptionFile`]), a set of
 //! which no recording is left ([`Error::NoClips`]), and caption files with faults, as
@@ -40,7 +40,7 @@ use crate::Error;
 use hark_work::progress::Progress;
 use listing::Listing;
 
-/// Where a dataset lies and in which layout.
+/// A dataset on disk: its layout and its folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -79,7 +79,7 @@ pub enum DatasetConfig {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exclude: Option<Exclusion>,
     },
-    /// A table of one's own: CSV, TSV or JSON Lines with a column of paths and one or several of captions.
+    /// Any CSV, TSV or JSON Lines table with a column of paths and one or more of captions.
     Table {
         /// The table.
         file: PathBuf,
@@ -107,9 +107,9 @@ pub struct Dataset {
     pub name: String,
     /// The recordings, in the order in which the captions name them.
     pub clips: Vec<Clip>,
-    /// Recordings with captions, in the order of the caption files: a clip with five captions stands here five times.
+    /// Recordings with captions, in the order of the caption files: a clip with five captions occurs five times.
     pub pairs: Vec<Pair>,
-    /// What the captions name and the set is without.
+    /// Recordings that the captions name and the set lacks.
     pub left_out: Vec<Skipped>,
 }
 
@@ -138,7 +138,7 @@ pub struct Pair {
 pub struct Skipped {
     /// Its name within the dataset.
     pub id: String,
-    /// Its file, if there is one; of a missing recording, where it should lie.
+    /// Its file, if there is one; for a missing recording, the expected path.
     pub path: Option<PathBuf>,
     /// Why.
     pub reason: Reason,
@@ -153,7 +153,7 @@ pub enum Reason {
     Missing,
     /// It cannot be decoded; why not.
     Broken(String),
-    /// It is on a list of recordings to leave out.
+    /// It is on a list of excluded recordings.
     Excluded,
 }
 
@@ -168,7 +168,7 @@ impl std::fmt::Display for Reason {
 }
 
 impl DatasetConfig {
-    /// Read the captions, find the recordings and check them, several at a time.
+    /// Reads the captions, finds the recordings and checks them on several threads.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -236,7 +236,7 @@ impl DatasetConfig {
         Ok(gathered)
     }
 
-    /// The folder in which everything of the set lies.
+    /// The folder that holds the whole dataset.
     fn root(&self) -> &Path {
         match self {
             Self::Clotho { root, .. }
@@ -251,7 +251,7 @@ impl DatasetConfig {
 }
 
 impl Dataset {
-    /// Load several sets into one, in their order. Where there are several, every clip's id becomes `SET:ID`, since
+    /// Loads several sets into one, in their order. Where there are several, every clip's id becomes `SET:ID`, since
     /// datasets share ids; sets of the same name are told apart by a number after it.
     ///
     /// `progress` counts the recordings of one set after the other, from 0 for each.
@@ -274,7 +274,7 @@ impl Dataset {
         Ok(Self::merge(loaded))
     }
 
-    /// Put several sets into one, as [`Dataset::load_all`] does. What was merged before counts as one set.
+    /// Merges several sets into one, as [`Dataset::load_all`] does. What was merged before counts as one set.
     pub fn merge(sets: Vec<Self>) -> Self {
         let several = sets.len() > 1;
         let mut uses: HashMap<String, usize> = HashMap::new();
@@ -472,7 +472,7 @@ fn parent_of(file: &Path) -> &Path {
     }
 }
 
-/// Refuse a root that is no folder, in words that tell what should be there.
+/// Refuses a root that is not a folder, with the layout that is expected.
 fn need_folder(root: &Path, layout: &'static str) -> Result<(), Error> {
     if root.is_dir() {
         return Ok(());
@@ -483,7 +483,7 @@ fn need_folder(root: &Path, layout: &'static str) -> Result<(), Error> {
     })
 }
 
-/// Refuse a caption file that is not there, and name those that are.
+/// Refuses a caption file that is not there, and names those that are.
 fn need_caption_file(file: &Path, layout: &'static str) -> Result<(), Error> {
     if file.is_file() {
         return Ok(());

@@ -79,11 +79,11 @@ pub struct TextStats {
     pub words: Spread,
     /// Different words, in small letters and without the punctuation around them.
     pub vocabulary: usize,
-    /// Captions whose text, to the letter, stood before.
+    /// Captions whose exact text occurred before.
     pub repeated: usize,
-    /// Texts that stand with more than one recording: each is a query with more than one right answer.
+    /// Texts of more than one recording: each is a query with more than one right answer.
     pub shared_between_clips: usize,
-    /// The text that stands with the most recordings, and with how many, if there is one of that kind.
+    /// The text of the most recordings, and of how many, if any is of more than one.
     pub most_shared: Option<(String, usize)>,
 }
 

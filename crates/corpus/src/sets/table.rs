@@ -1,4 +1,4 @@
-//! A table of one's own: CSV, TSV or JSON Lines with a column of paths and one or several of captions.
+//! Any CSV, TSV or JSON Lines table with a column of paths and one or more of captions.
 //!
 //! A clip's id is its path as the table writes it; rows with the same path are captions of one recording. Paths are
 //! relative to the table's folder, or to the one that is named, or absolute. A path without extension, or with one of

@@ -7,7 +7,7 @@
 //!   E = sum over j = 1..min(k, n) of (1 + (j-1)(r-1)/(n-1)) / (j n).
 //! - R@k: each of the first k ranks holds a relevant item with probability r/n, so E = min(k, n) / n.
 //! - hit@k: the first k ranks hold none with probability C(n-r, k) / C(n, k) (hypergeometric).
-//! - Reciprocal rank: the first relevant item stands at rank f with probability C(n-f, r-1) / C(n, r).
+//! - Reciprocal rank: the first relevant item has rank f with probability C(n-f, r-1) / C(n, r).
 //! - DCG@k: each rank holds the mean gain on average, so E = sum of gains / n * sum of discounts; the ideal
 //!   does not depend on the order.
 

@@ -63,7 +63,7 @@ pub(super) fn discount(rank: u32) -> f64 {
 ///
 /// let query = WithIds::new(Vectors::new(&[1.0, 0.0], 2)?, &[1])?;
 /// let items = WithIds::new(Vectors::new(&[0.6, 0.8, 1.0, 0.0], 2)?, &[1, 2])?;
-/// // The item with the lower gain stands first.
+/// // The item with the lower gain ranks first.
 /// let gains = |_: usize, list: &mut Vec<(u32, f64)>| list.extend([(0, 1.0), (1, 0.5)]);
 /// let report = metrics::evaluate_graded(query, items, &gains, Options::default(), &no_progress)?;
 /// let second = 1.0 / 3_f64.log2();
@@ -146,7 +146,7 @@ fn of_query(
     ((dcg / ideal).min(1.0), chance::ndcg(items, cut, sum, ideal))
 }
 
-/// DCG@k of items where they stand, best first; `gain` tells the gain of an item by its position in the list of
+/// DCG@k of items at their ranks, best first; `gain` gives the gain of an item by its position in the list of
 /// wanted items.
 pub(crate) fn gain_of_placed(placed: &[RankedItem], gain: impl Fn(usize) -> f64, cut: usize) -> f64 {
     placed

@@ -40,11 +40,11 @@ use crate::Error;
 /// The cuts of R@k and hit@k, in the order of the fields that hold them.
 pub const RECALL_CUTS: [usize; 3] = [1, 5, 10];
 
-/// Scores that a thread holds at once, if the items are not so many that [`LEAST_ROWS`] queries need more.
+/// Scores that a thread holds at once, if the items are not so many that [`MIN_ROWS`] queries need more.
 const STRIPE: usize = 4 << 20;
 
 /// Queries in a stripe at least: below, the multiplication would wait for memory.
-const LEAST_ROWS: usize = 8;
+const MIN_ROWS: usize = 8;
 
 /// Vectors with a key for each row, which stands for the row's id wherever scores are equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -102,7 +102,7 @@ pub(crate) fn check_different(keys: &[u64]) -> Result<(), Error> {
 pub struct Options {
     /// The k of AP@k and nDCG@k.
     pub cut: NonZeroUsize,
-    /// Run on a pool of this many threads of its own. `None` uses the caller's rayon pool.
+    /// Run on a separate pool of this many threads. `None` uses the caller's rayon pool.
     pub threads: Option<NonZeroUsize>,
     /// The order of items with equal scores.
     pub ties: Ties,
@@ -178,7 +178,7 @@ pub struct Report {
 
 impl Report {
     /// Evaluations with the same cut as one: their queries, one after the other. Each keeps its own chance, as
-    /// where every query has a collection of its own.
+    /// where every query has a separate collection.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ fn same_cut(cuts: impl Iterator<Item = usize>) -> Result<usize, Error> {
 }
 
 /// Ranks all items for every query by inner product (the cosine, where rows are unit vectors) and measures
-/// where the relevant ones stand.
+/// at which ranks the relevant ones are.
 ///
 /// ```
 /// use hark_metrics::{self as metrics, WithIds, Options, Relevant};
@@ -384,7 +384,7 @@ fn stripes(queries: WithIds<'_>, items: WithIds<'_>) -> Result<Cut, Error> {
         }
         .into());
     }
-    let stripe_rows = (STRIPE / width.max(1)).clamp(LEAST_ROWS, BLOCK_ROWS);
+    let stripe_rows = (STRIPE / width.max(1)).clamp(MIN_ROWS, BLOCK_ROWS);
     Ok(Cut::new(rows, stripe_rows))
 }
 

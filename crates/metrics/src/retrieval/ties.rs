@@ -21,7 +21,7 @@ pub enum Ties {
         /// 0 gives the order that every report has by default.
         seed: u64,
     },
-    /// The item with the higher key stands first. Where keys number the ids in the order of their bytes, this
+    /// The item with the higher key ranks first. Where keys number the ids in the order of their bytes, this
     /// is trec_eval's order: score descending, then id descending. It favours the same items in every query.
     Keys,
 }
@@ -51,7 +51,7 @@ pub fn tie_key(id: &str) -> u64 {
 }
 
 /// Keys that rise with the order of the names' bytes, for [`Ties::Keys`]: the name that is last in the alphabet
-/// stands first, as in trec_eval.
+/// ranks first, as in trec_eval.
 pub fn name_keys<T: AsRef<str>>(names: &[T]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_unstable_by(|&a, &b| names[a].as_ref().cmp(names[b].as_ref()));
@@ -78,7 +78,7 @@ enum QueryTies {
     Keys,
 }
 
-/// An item with what decides where it stands.
+/// An item with what decides its rank.
 #[derive(Debug, Clone, Copy)]
 struct Standing {
     score: f32,
@@ -96,7 +96,7 @@ impl Standing {
     }
 }
 
-/// Where a wanted item stands.
+/// The rank of a wanted item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankedItem {
     /// From 1.
@@ -128,7 +128,7 @@ impl<'a> Ranking<'a> {
         }
     }
 
-    /// Of two items with equal scores, the one with the lower number stands first.
+    /// Of two items with equal scores, the one with the lower number ranks first.
     fn tie(&self, item: usize) -> u64 {
         let key = self.item_keys[item];
         match self.ties {

@@ -6,7 +6,7 @@
 //!
 //! As in trec_eval the score decides and the rank column is ignored. A score is read as a 64-bit number and kept in
 //! 32 bits, as trec_eval 9 keeps it, on which pytrec_eval is built: two scores that are equal in 32 bits are tied.
-//! With [`Ties::Keys`](crate::retrieval::Ties::Keys) ties stand in trec_eval's order, by the bytes of their ids,
+//! With [`Ties::Keys`](crate::retrieval::Ties::Keys) ties are in trec_eval's order, by the bytes of their ids,
 //! highest first, and then every number is trec_eval's. A negative gain means not relevant, there as here.
 //!
 //! Refused, with file and line: a wrong number of fields, scores that are not finite in 32 bits, gains that are not

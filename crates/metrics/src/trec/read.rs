@@ -20,7 +20,7 @@ pub struct Qrels(pub(super) Table<f64>);
 
 impl Run {
     /// Reads lines `query Q0 item rank score tag`. The second, fourth and sixth field are ignored, but must be
-    /// there. The lines of a query need not stand together. `name` is what errors call the file.
+    /// there. The lines of a query need not be adjacent. `name` is what errors call the file.
     ///
     /// ```
     /// use std::path::Path;

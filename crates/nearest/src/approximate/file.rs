@@ -1,5 +1,4 @@
-//! The file of an index: what the library behind it writes, and after it a record of ours by which the file is known
-//! and checked.
+//! The file of an index: what usearch writes, then a record by which hark recognizes and checks the file.
 //!
 //! ```text
 //! payload   vectors, header, graph: the format of usearch 2, empty if the index never held a vector
@@ -15,11 +14,11 @@
 //! 60..64    CRC-32 of the 60 bytes before
 //! ```
 //!
-//! All numbers are little-endian. The record stands at the end because the library maps a file from its beginning.
+//! All numbers are little-endian. The record is at the end because the library maps a file from its beginning.
 //!
-//! A file is read whole before the library sees it. Its checksum must be right, and everything in it that the library
-//! would follow without looking must lead to a place inside: sizes, levels, and the numbers of neighbours. What was
-//! written by another program, cut short, or changed, is refused; it cannot crash.
+//! A file is read and checked before the library sees it. Its checksum must be right, and everything that the library
+//! would follow unchecked must point inside the file: sizes, levels and the numbers of neighbours. A file of another
+//! program, a truncated one or a changed one is refused and cannot crash the program.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom, Write};
@@ -203,7 +202,7 @@ pub(super) fn read(path: &Path) -> Result<Record, Error> {
         left: length - RECORD as u64,
         path,
     };
-    // A changed bit is told as such, wherever it is: what follows it makes no sense.
+    // The checksum decides first: after a changed bit, nothing that follows makes sense.
     let sound = payload.check(&record);
     if payload.finish()? != crc {
         return Err(damaged(path, "its content has another checksum"));
@@ -285,7 +284,7 @@ impl Payload<'_> {
                     factor > 0.0 && factor < 1.0 / 126.0
                 }),
             };
-            self.ensure(finite, "a vector holds what is no number")?;
+            self.ensure(finite, "a vector holds NaN or an infinity")?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! The graph is walked without locks, so that nothing may change while somebody searches. A long change is made in
 //! pieces; those who came to search during a piece go before the next one, and those who come while a change waits go
 //! after it, so that neither side waits for ever. There is room for a fixed number of searches at a time, as each
-//! needs memory of its own that the index has set aside; more than that wait.
+//! needs memory that the index has set aside; further searches wait.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Nearly all of the nearest vectors, from a look at few: an index after Malkov and Yashunin, "Efficient and robust
+//! Nearly all of the nearest vectors at the cost of few comparisons: an index after Malkov and Yashunin, "Efficient and robust
 //! approximate nearest neighbor search using hierarchical navigable small world graphs" (2018), by the library
 //! `usearch`.
 //!
@@ -35,8 +35,8 @@ use crate::{Error, Vectors};
 use file::Record;
 use gate::Gate;
 
-/// How many searches walk a graph at a time, and how many threads add to it. Each has memory of its own, of which
-/// there is no more.
+/// How many searches walk a graph at a time, and how many threads add to it. Each needs
+/// separate memory, which is set aside for this many.
 pub const SEARCHES: usize = 32;
 
 /// From how many rows on an index is worth its while.
@@ -251,7 +251,7 @@ impl HnswIndex {
 
     /// Adds vectors, each under its key, on at most `threads` threads ([`SEARCHES`] at most).
     ///
-    /// `progress` is told how many of how many vectors are in, and may ask to stop. What was added by then stays. It
+    /// `progress` counts vectors and may cancel; what was added by then stays. It
     /// may search, but must neither change nor save this index, which would wait for itself.
     ///
     /// # Errors

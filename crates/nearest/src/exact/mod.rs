@@ -26,7 +26,7 @@ pub struct Options<'a> {
     /// A group number for each row: rows of the same group are not compared. A row is never compared with
     /// itself.
     pub groups: Option<&'a [u32]>,
-    /// Run on a pool of this many threads of its own. `None` uses the caller's rayon pool.
+    /// Run on a separate pool of this many threads. `None` uses the caller's rayon pool.
     pub threads: Option<NonZeroUsize>,
 }
 
@@ -65,7 +65,7 @@ fn check_threshold(position: usize, value: f32) -> Result<(), Error> {
     }
 }
 
-/// Columns tested at once before any of them is looked at.
+/// Columns tested at once, before any one is.
 const CHUNK: usize = 16;
 
 /// Calls `hit` with the position of every score that is at least `floor`. Most chunks hold none, and the test

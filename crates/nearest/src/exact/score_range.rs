@@ -14,9 +14,9 @@ use crate::{Error, Vectors};
 /// first row, then the lowest second row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoreRange {
-    /// The pair that is least alike.
+    /// The least similar pair.
     pub lowest: Pair,
-    /// The pair that is most alike.
+    /// The most similar pair.
     pub highest: Pair,
 }
 
