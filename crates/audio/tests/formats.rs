@@ -2,9 +2,9 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use hark_audio::{Bext, Decoder, Error, Peaks, Stream, probe, read};
+use hark_audio::{Bext, Error, Peaks, Stream, probe, read};
 use support::{Wav, best_lag, bytes, decode, decode_bytes, expected, file, formula, samples};
 
 /// Name, container, codec, rate, channels, bits.
@@ -417,38 +417,4 @@ fn a_stream_gives_the_wished_rate_and_the_exact_length() {
             assert!(worst < 3e-5, "{worst}");
         }
     }
-}
-
-/// Where the ESC-10 recordings are at hand, all are 5 seconds long.
-#[test]
-fn recordings_of_esc_10() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let data = std::env::var_os("HARK_DATA").map_or_else(|| root.join("../shared/data"), PathBuf::from);
-    let Ok(folder) = fs_err::read_dir(data.join("esc10")) else {
-        println!("skipped: no ESC-10 recordings in {}", data.display());
-        return;
-    };
-    let mut count = 0;
-    let mut folders = vec![folder];
-    while let Some(folder) = folders.pop() {
-        for entry in folder {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(fs_err::read_dir(&path).unwrap());
-            } else if path.extension().is_some_and(|e| e == "flac") {
-                let mut decoder = Decoder::open(&path).unwrap();
-                assert_eq!(decoder.info().seconds, Some(5.0), "{}", path.display());
-                while decoder.next_block().unwrap().is_some() {}
-                assert_eq!(
-                    decoder.samples_so_far(),
-                    5 * u64::from(decoder.info().rate),
-                    "{}",
-                    path.display()
-                );
-                assert_eq!(decoder.damage(), None, "{}", path.display());
-                count += 1;
-            }
-        }
-    }
-    assert_eq!(count, 240);
 }

@@ -294,6 +294,19 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_is_not_there_is_named_without_the_password() {
+        // Nothing listens on port 1.
+        let error = crate::PostgresStore::open("postgres://hark:s3cret@127.0.0.1:1/sounds", "a")
+            .err()
+            .unwrap();
+        let message = format!("{error} {error:?}");
+        assert!(
+            message.contains("127.0.0.1:1") && !message.contains("s3cret"),
+            "{message}"
+        );
+    }
+
+    #[test]
     fn host_and_port_are_named_and_the_password_never() {
         for (url, name) in [
             ("postgres://hark:s3cret@db.example:6543/sounds", "db.example:6543"),

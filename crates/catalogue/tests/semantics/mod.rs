@@ -217,14 +217,11 @@ pub fn sound_and_whole(store: &dyn Store) {
     assert_eq!(store.check().unwrap(), Vec::<String>::new());
 }
 
-/// Makes a test of everything that stores have in common; `when` says whether there is anything to keep a library in.
+/// Makes a test of everything that stores have in common.
 #[macro_export]
 macro_rules! semantics {
     ($fresh:expr) => {
-        $crate::semantics!($fresh, when || true);
-    };
-    ($fresh:expr, when $ready:expr) => {
-        $crate::semantics!(@ $fresh, $ready, cases:
+        $crate::semantics!(@ $fresh, cases:
             a_put_entry_comes_back_whole,
             a_path_has_one_file_and_keeps_its_number,
             a_copy_takes_over_all_but_path_look_and_notes,
@@ -259,17 +256,15 @@ macro_rules! semantics {
             threads_read_and_write_at_once,
             duplicates_are_grouped,
         );
-        $crate::semantics!(@ $fresh, $ready, oracle:
+        $crate::semantics!(@ $fresh, oracle:
             random_changes_agree_with_the_naive_store,
         );
     };
-    (@ $fresh:expr, $ready:expr, $module:ident: $($name:ident,)*) => {
+    (@ $fresh:expr, $module:ident: $($name:ident,)*) => {
         $(
             #[test]
             fn $name() {
-                if $ready() {
-                    $crate::semantics::$module::$name($fresh);
-                }
+                $crate::semantics::$module::$name($fresh);
             }
         )*
     };

@@ -1,8 +1,8 @@
 //! The paper's tables from end to end: its recipes as they are, on miniatures of Clotho, AudioCaps and WavCaps.
 //!
-//! Layouts are those of the data sets, and so are the captions and metadata where the data sets' own files are at hand (`HARK_DATA` or
-//! `../shared/data` beside the repository; it says so where they are not, and goes on with made-up ones). Recordings are tones. The
-//! towers are small ones that the reference software wrote, under the names that the recipes ask for.
+//! Layouts are those of the data sets. Captions and metadata are made up, and in `needs_data` the data sets' own (`HARK_DATA`, else
+//! `shared/data` beside the repository). Recordings are tones. The towers are small ones that the reference software wrote, under
+//! the names that the recipes ask for.
 
 use std::path::{Path, PathBuf};
 
@@ -21,18 +21,6 @@ fn recipe(name: &str) -> String {
 fn golden(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../encode/tests/golden/towers");
     folder.join(name).display().to_string()
-}
-
-/// A file of the data sets, if they are here.
-fn real(name: &str) -> Option<String> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("HARK_DATA").map_or(beside, PathBuf::from);
-    let bytes = fs_err::read(folder.join(name)).ok()?;
-    // Clotho's metadata are Latin-1.
-    Some(
-        String::from_utf8(bytes)
-            .unwrap_or_else(|error| error.into_bytes().iter().map(|&byte| char::from(byte)).collect()),
-    )
 }
 
 /// A second of a tone with an overtone, as WAV.
@@ -70,8 +58,16 @@ fn rows(table: &str, keep: &mut dyn FnMut(&csv::StringRecord) -> bool) -> (Strin
     (String::from_utf8(writer.into_inner().unwrap()).unwrap(), kept)
 }
 
+/// Whose captions and metadata the miniatures have.
+trait Captions {
+    /// Captions and metadata of a split of Clotho, with at least `count` clips.
+    fn clotho(&self, split: &str, count: usize) -> (String, String);
+    /// Captions of a split of AudioCaps, with at least `count` clips.
+    fn audiocaps(&self, split: &str, count: usize) -> String;
+}
+
 /// The three data sets, where the recipes look for them.
-fn miniatures(place: &Place) {
+fn miniatures(place: &Place, source: &dyn Captions) {
     let mut nth = 0;
     let mut put = |path: PathBuf| {
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
@@ -85,11 +81,7 @@ fn miniatures(place: &Place) {
             format!("clotho_captions_{split}.csv"),
             format!("clotho_metadata_{split}.csv"),
         );
-        let both = real(&format!("clotho/{captions}")).zip(real(&format!("clotho/{metadata}")));
-        let (table, about) = both.unwrap_or_else(|| {
-            eprintln!("Clotho's own captions are not here: made-up ones of {split} stand for them");
-            made_up_clotho(split, count)
-        });
+        let (table, about) = source.clotho(split, count);
         let mut left = count;
         let (table, kept) = rows(&table, &mut |_| {
             left > 0 && {
@@ -108,10 +100,7 @@ fn miniatures(place: &Place) {
     }
     let audiocaps = place.path("data/audiocaps");
     for (split, count) in AUDIOCAPS {
-        let table = real(&format!("audiocaps/{split}.csv")).unwrap_or_else(|| {
-            eprintln!("AudioCaps' own captions are not here: made-up ones of {split} stand for them");
-            made_up_audiocaps(split, count)
-        });
+        let table = source.audiocaps(split, count);
         // Validation and test clips have five captions, each in a row of its own.
         let mut videos: Vec<String> = Vec::new();
         let (table, _) = rows(&table, &mut |row| {
@@ -156,39 +145,43 @@ fn miniatures(place: &Place) {
     }
 }
 
-fn made_up_clotho(split: &str, count: usize) -> (String, String) {
-    let mut captions = String::from("file_name,caption_1,caption_2,caption_3,caption_4,caption_5\n");
-    let mut metadata =
-        String::from("file_name,keywords,sound_id,sound_link,start_end_samples,manufacturer,license\n");
-    for nth in 0..count {
-        captions.push_str(&format!("{split} {nth}.wav"));
-        for (word, thing) in [
-            ("loud", "bell"),
-            ("soft", "horn"),
-            ("low", "pipe"),
-            ("high", "flute"),
-            ("long", "drone"),
-        ] {
-            captions.push_str(&format!(",\"A {word} {thing}, {nth} times\""));
-        }
-        captions.push('\n');
-        metadata.push_str(&format!("{split} {nth}.wav,tone,{},,,,\n", 70_000 + nth));
-    }
-    (captions, metadata)
-}
+struct MadeUp;
 
-fn made_up_audiocaps(split: &str, count: usize) -> String {
-    let mut table = String::from("audiocap_id,youtube_id,start_time,caption\n");
-    for nth in 0..count {
-        for caption in 0..if split == "train" { 1 } else { 5 } {
-            table.push_str(&format!(
-                "{},{split}-{nth}_x,{},A bell rings {nth} times and a horn {caption}\n",
-                10 * nth + caption,
-                10 * nth
-            ));
+impl Captions for MadeUp {
+    fn clotho(&self, split: &str, count: usize) -> (String, String) {
+        let mut captions = String::from("file_name,caption_1,caption_2,caption_3,caption_4,caption_5\n");
+        let mut metadata =
+            String::from("file_name,keywords,sound_id,sound_link,start_end_samples,manufacturer,license\n");
+        for nth in 0..count {
+            captions.push_str(&format!("{split} {nth}.wav"));
+            for (word, thing) in [
+                ("loud", "bell"),
+                ("soft", "horn"),
+                ("low", "pipe"),
+                ("high", "flute"),
+                ("long", "drone"),
+            ] {
+                captions.push_str(&format!(",\"A {word} {thing}, {nth} times\""));
+            }
+            captions.push('\n');
+            metadata.push_str(&format!("{split} {nth}.wav,tone,{},,,,\n", 70_000 + nth));
         }
+        (captions, metadata)
     }
-    table
+
+    fn audiocaps(&self, split: &str, count: usize) -> String {
+        let mut table = String::from("audiocap_id,youtube_id,start_time,caption\n");
+        for nth in 0..count {
+            for caption in 0..if split == "train" { 1 } else { 5 } {
+                table.push_str(&format!(
+                    "{},{split}-{nth}_x,{},A bell rings {nth} times and a horn {caption}\n",
+                    10 * nth + caption,
+                    10 * nth
+                ));
+            }
+        }
+        table
+    }
 }
 
 /// What makes the paper's recipes small: nothing else about them changes.
@@ -213,8 +206,49 @@ fn smaller<'a>(first: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn the_recipes_of_tables_two_and_three_run_from_data_to_report() {
+    run_the_recipes(&MadeUp);
+}
+
+mod needs_data {
+    use super::{Captions, Path, PathBuf, run_the_recipes};
+
+    /// The data sets' own files.
+    struct Published;
+
+    impl Published {
+        fn read(name: &str) -> String {
+            let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+            let path = std::env::var_os("HARK_DATA")
+                .map_or(beside, PathBuf::from)
+                .join(name);
+            assert!(path.is_file(), "needs {}: set HARK_DATA", path.display());
+            let bytes = fs_err::read(path).unwrap();
+            // Clotho's metadata are Latin-1.
+            String::from_utf8(bytes)
+                .unwrap_or_else(|error| error.into_bytes().iter().map(|&byte| char::from(byte)).collect())
+        }
+    }
+
+    impl Captions for Published {
+        fn clotho(&self, split: &str, _: usize) -> (String, String) {
+            let file = |kind: &str| Self::read(&format!("clotho/clotho_{kind}_{split}.csv"));
+            (file("captions"), file("metadata"))
+        }
+
+        fn audiocaps(&self, split: &str, _: usize) -> String {
+            Self::read(&format!("audiocaps/{split}.csv"))
+        }
+    }
+
+    #[test]
+    fn the_recipes_of_tables_two_and_three_run_on_published_captions() {
+        run_the_recipes(&Published);
+    }
+}
+
+fn run_the_recipes(captions: &dyn Captions) {
     let place = Place::new();
-    miniatures(&place);
+    miniatures(&place, captions);
     for name in [
         "clotho",
         "audiocaps",

@@ -28,9 +28,15 @@ impl Place {
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hark"));
+        self.command_through(&[], args)
+    }
+
+    /// The program with its arguments, as those of another program if `through` has one.
+    fn command_through(&self, through: &[&str], args: &[&str]) -> Command {
+        let line = [through, &[env!("CARGO_BIN_EXE_hark")], args].concat();
+        let mut command = Command::new(line[0]);
         command
-            .args(args)
+            .args(&line[1..])
             .current_dir(self.0.path())
             .env("HARK_HOME", self.path("home"))
             .stdin(Stdio::null());
@@ -44,6 +50,23 @@ impl Place {
 
     pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
+    }
+
+    /// As [`Self::run`], but bound by the permissions of files, which root is otherwise above.
+    #[cfg(unix)]
+    pub fn run_bound_by_permissions(&self, args: &[&str]) -> Output {
+        use std::os::unix::fs::PermissionsExt;
+        let locked = self.path("locked");
+        fs_err::write(&locked, "").unwrap();
+        fs_err::set_permissions(&locked, PermissionsExt::from_mode(0o000)).unwrap();
+        let through: &[&str] = if fs_err::File::open(&locked).is_ok() {
+            // Of util-linux: without the two powers to read what may not be read.
+            &["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+        } else {
+            &[]
+        };
+        fs_err::remove_file(&locked).unwrap();
+        self.command_through(through, args).output().unwrap()
     }
 
     /// Stdout of a run that must succeed.

@@ -1,4 +1,5 @@
-//! Libraries on a real PostgreSQL server through the program. `scripts/postgres.py` brings one; without it, this says so.
+//! Libraries on a real PostgreSQL server through the program. `scripts/tests.py` brings one;
+//! these tests fail without it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,12 +9,10 @@ use crate::library::{kill_while_indexing, thousand_files, with_sounds};
 use crate::place::{Place, text};
 use crate::towers::with_model;
 
-fn server() -> Option<String> {
-    let address = std::env::var("HARK_TEST_POSTGRES").ok();
-    if address.is_none() {
-        eprintln!("skipped: HARK_TEST_POSTGRES names no server; see scripts/postgres.py");
-    }
-    address
+/// What the environment says about the server.
+fn given(variable: &str) -> String {
+    std::env::var(variable)
+        .unwrap_or_else(|_| panic!("needs a PostgreSQL server ({variable} is not set): run scripts/tests.py"))
 }
 
 /// A name of a library that no other test has.
@@ -28,7 +27,7 @@ fn dump(place: &Place, args: &[&str]) -> String {
 
 #[test]
 fn a_library_on_a_server_is_the_one_in_a_folder() {
-    let Some(url) = server() else { return };
+    let url = given("HARK_TEST_POSTGRES");
     let place = with_sounds();
     let name = name("same");
     let there = ["--name", &name, "--store", &url];
@@ -71,7 +70,7 @@ fn a_library_on_a_server_is_the_one_in_a_folder() {
         assert!(!ask(&there).is_empty(), "{question:?}");
     }
     // Two machines that each take a part make the whole.
-    let parts = crate::postgres::name("parts");
+    let parts = crate::needs_postgres::name("parts");
     let shared = ["--name", &parts, "--store", &url];
     for part in ["1/2", "2/2"] {
         place.run(
@@ -103,11 +102,8 @@ struct Victim {
 }
 
 impl Victim {
-    fn new() -> Option<Self> {
-        let Ok(control) = std::env::var("HARK_TEST_POSTGRES_CONTROL") else {
-            eprintln!("skipped: HARK_TEST_POSTGRES_CONTROL names no command; see scripts/postgres.py");
-            return None;
-        };
+    fn new() -> Self {
+        let control = given("HARK_TEST_POSTGRES_CONTROL");
         let mut process = Command::new("sh")
             .args(["-c", &format!("exec {control}")])
             .stdin(Stdio::piped())
@@ -117,12 +113,12 @@ impl Victim {
         let mut answers = BufReader::new(process.stdout.take().unwrap());
         let mut url = String::new();
         answers.read_line(&mut url).unwrap();
-        Some(Self {
+        Self {
             commands: process.stdin.take(),
             process,
             answers,
             url: url.trim().to_owned(),
-        })
+        }
     }
 
     fn crash(&mut self) {
@@ -144,7 +140,7 @@ impl Drop for Victim {
 /// The program is killed, then the server, again and again: the library is that of an undisturbed run.
 #[test]
 fn killed_on_either_side_nothing_is_lost_or_doubled() {
-    let Some(mut victim) = Victim::new() else { return };
+    let mut victim = Victim::new();
     let place = with_model();
     thousand_files(&place);
     let begun = Instant::now();

@@ -1,23 +1,11 @@
-//! The readers on the datasets' own files, which are not part of the repository: `HARK_DATA` names their folder.
+//! The readers on the datasets' own files.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hark_corpus::{CaptionSet, Error, Format, read_ratings};
 
-/// A file of the data folder, or `None`, said aloud, if it is not there.
-fn data(file: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("HARK_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = folder.join(file);
-    if path.is_file() {
-        return Some(path);
-    }
-    eprintln!("skipped: no {file} in the data folder (set HARK_DATA)");
-    None
-}
+use crate::data;
 
 /// Clips, captions, and how many clips have each number of captions.
 fn counts(set: &CaptionSet) -> (usize, usize, BTreeMap<usize, usize>) {
@@ -31,9 +19,7 @@ fn counts(set: &CaptionSet) -> (usize, usize, BTreeMap<usize, usize>) {
 #[test]
 fn clotho_captions() {
     for (split, clips) in [("development", 3839), ("validation", 1045), ("evaluation", 1045)] {
-        let Some(path) = data(&format!("clotho/clotho_captions_{split}.csv")) else {
-            return;
-        };
+        let path = data(&format!("clotho/clotho_captions_{split}.csv"));
         let set = CaptionSet::read(&path, &Format::Auto).unwrap();
         assert_eq!(
             counts(&set),
@@ -51,9 +37,7 @@ fn clotho_captions() {
 
 #[test]
 fn clotho_file_names_keep_their_leading_space() {
-    let Some(path) = data("clotho/clotho_captions_development.csv") else {
-        return;
-    };
+    let path = data("clotho/clotho_captions_development.csv");
     let set = CaptionSet::read(&path, &Format::Auto).unwrap();
     assert!(set.clip_by_id(" typical neighborhood in Porto.wav").is_some());
     assert_eq!(set.clip_by_id("typical neighborhood in Porto.wav"), None);
@@ -63,9 +47,7 @@ fn clotho_file_names_keep_their_leading_space() {
 fn clotho_splits_share_file_names_and_merge_all_the_same() {
     let mut paths = Vec::new();
     for split in ["development", "validation", "evaluation"] {
-        let Some(path) = data(&format!("clotho/clotho_captions_{split}.csv")) else {
-            return;
-        };
+        let path = data(&format!("clotho/clotho_captions_{split}.csv"));
         paths.push(path);
     }
     let read = |path: &PathBuf| CaptionSet::read(path, &Format::Auto).unwrap();
@@ -86,9 +68,7 @@ fn clotho_splits_share_file_names_and_merge_all_the_same() {
 #[test]
 fn audiocaps_captions() {
     for (split, clips, each) in [("train", 49_838, 1), ("val", 495, 5), ("test", 975, 5)] {
-        let Some(path) = data(&format!("audiocaps/{split}.csv")) else {
-            return;
-        };
+        let path = data(&format!("audiocaps/{split}.csv"));
         let set = CaptionSet::read(&path, &Format::Auto).unwrap();
         assert_eq!(
             counts(&set),
@@ -103,9 +83,7 @@ fn audiocaps_captions() {
         let lines: Vec<u64> = set.captions.iter().map(|caption| caption.line).collect();
         assert_eq!(lines, (2..=1 + lines.len() as u64).collect::<Vec<_>>(), "{split}");
     }
-    let Some(path) = data("audiocaps/test.csv") else {
-        return;
-    };
+    let path = data("audiocaps/test.csv");
     let set = CaptionSet::read(&path, &Format::Auto).unwrap();
     assert_eq!(set.clips[0], "7fmOlUlwoNg_20");
     assert_eq!(
@@ -116,9 +94,7 @@ fn audiocaps_captions() {
 
 #[test]
 fn wavcaps_captions() {
-    let Some(path) = data("wavcaps/sb_final.json") else {
-        return;
-    };
+    let path = data("wavcaps/sb_final.json");
     let set = CaptionSet::read(&path, &Format::Auto).unwrap();
     // An independent count: the file as a whole, as untyped JSON.
     let document: serde_json::Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
@@ -134,12 +110,8 @@ fn wavcaps_captions() {
 #[test]
 fn clotho_ratings() {
     for split in ["development", "validation"] {
-        let Some(path) = data(&format!("clotho/clotho_ratings_{split}.csv")) else {
-            return;
-        };
-        let Some(captions) = data(&format!("clotho/clotho_captions_{split}.csv")) else {
-            return;
-        };
+        let path = data(&format!("clotho/clotho_ratings_{split}.csv"));
+        let captions = data(&format!("clotho/clotho_captions_{split}.csv"));
         let ratings = read_ratings(&path).unwrap();
         let set = CaptionSet::read(&captions, &Format::Auto).unwrap();
         let (clips, by_clip) = (set.clip_index(), set.captions_by_clip());
@@ -171,9 +143,7 @@ fn clotho_ratings() {
 
 #[test]
 fn a_table_without_captions_says_what_it_has() {
-    let Some(path) = data("esc10/esc10.csv") else {
-        return;
-    };
+    let path = data("esc10/esc10.csv");
     match CaptionSet::read(&path, &Format::Auto).unwrap_err() {
         Error::UnknownColumns { found, .. } => {
             assert_eq!(found, ["file_name", "category", "fold", "source_id", "take"]);
@@ -190,9 +160,7 @@ fn a_table_without_captions_says_what_it_has() {
 
 #[test]
 fn a_recording_is_no_caption_file() {
-    let Some(path) = data("esc10/1-100032-A-0.flac") else {
-        return;
-    };
+    let path = data("esc10/1-100032-A-0.flac");
     let error = CaptionSet::read(&path, &Format::Auto).unwrap_err();
     assert!(matches!(error, Error::Binary { line: 1, .. }), "{error}");
 }

@@ -1,4 +1,5 @@
 //! The page, driven by a real browser (`tests/page/browser.mjs`): typing, playing, more like this, a dropped file.
+//! `scripts/setup` installs one; this fails without it.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,23 +1,11 @@
-//! Datasets with the real caption files and real recordings, which are not part of the repository: `HARK_DATA` names
-//! their folder. Of Clotho and AudioCaps there is no audio: empty files under the recordings' names stand in for it.
+//! Datasets with the real caption files and real recordings. Of Clotho and AudioCaps there is no audio: empty files under the
+//! recordings' names stand in for it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hark_corpus::{AudioCache, CaptionSet, Check, Dataset, DatasetConfig, Exclusion, Format, Reason};
 
-/// A folder of the data, or `None`, said aloud, if it is not there.
-fn data(folder: &str) -> Option<PathBuf> {
-    let all = std::env::var_os("HARK_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = all.join(folder);
-    if path.is_dir() {
-        return Some(path);
-    }
-    eprintln!("skipped: no {folder} in the data folder (set HARK_DATA)");
-    None
-}
+use crate::data;
 
 fn load(set: &DatasetConfig, check: Check) -> Dataset {
     set.load(check, 2, &hark_work::progress::no_progress).unwrap()
@@ -25,7 +13,7 @@ fn load(set: &DatasetConfig, check: Check) -> Dataset {
 
 #[test]
 fn clotho_with_every_name_that_it_has() {
-    let Some(real) = data("clotho") else { return };
+    let real = data("clotho");
     for (split, clips) in [("development", 3839), ("validation", 1045), ("evaluation", 1045)] {
         let set = |root: &Path| DatasetConfig::Clotho {
             root: root.to_owned(),
@@ -72,7 +60,7 @@ fn clotho_with_every_name_that_it_has() {
 
 #[test]
 fn clotho_names_the_freesound_recordings_that_it_is_made_of() {
-    let Some(real) = data("clotho") else { return };
+    let real = data("clotho");
     let ids = Exclusion::Clotho(real).ids().unwrap();
     assert!(ids.contains("117790") && ids.contains("116638") && ids.contains("156"));
     assert!(
@@ -84,7 +72,7 @@ fn clotho_names_the_freesound_recordings_that_it_is_made_of() {
 
 #[test]
 fn audiocaps_under_each_name() {
-    let Some(real) = data("audiocaps") else { return };
+    let real = data("audiocaps");
     for (split, clips, captions) in [("train", 49_838, 49_838), ("val", 495, 2475), ("test", 975, 4875)] {
         let set = DatasetConfig::Audiocaps {
             root: real.clone(),
@@ -125,7 +113,7 @@ fn audiocaps_under_each_name() {
 
 #[test]
 fn soundbible_of_wavcaps() {
-    let Some(real) = data("wavcaps") else { return };
+    let real = data("wavcaps");
     let set = DatasetConfig::Wavcaps {
         root: real.clone(),
         sources: Vec::new(),
@@ -148,7 +136,7 @@ fn soundbible_of_wavcaps() {
 
 #[test]
 fn real_recordings_as_a_table_and_through_the_cache() {
-    let Some(real) = data("esc10") else { return };
+    let real = data("esc10");
     let set = DatasetConfig::Table {
         file: real.join("esc10.csv"),
         audio_folder: None,
