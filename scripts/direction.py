@@ -1,13 +1,21 @@
 #!/usr/bin/env python3
-"""Checks the dependency direction that ARCHITECTURE.md states, from `cargo metadata`.
+"""Checks the structure that ARCHITECTURE.md states.
 
-Which crate of ours may use which, and which outside crates only some of ours may name.
+- Which of our crates may use which, and which outside crates only some of ours may name (from `cargo metadata`).
+- The modules at the top of a crate do not use each other in circles, and some crates have no other modules than those listed.
+- Libraries do not print, read the environment, end the process, or change the threads of the whole process.
+- `unsafe` is in the kernels modules alone.
+
+Tests are left out (as scripts/lines.py knows them): they may do all of it.
 """
 import json
 import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+
+from lines import QUOTED, outside_tests, test_files
 
 ALLOWED = {
     "hark-work": set(),
@@ -35,7 +43,8 @@ ALLOWED = {
     "hark-library": {"hark-audio", "hark-catalogue", "hark-encode", "hark-models", "hark-work"},
     "hark-serve": {"hark-audio", "hark-catalogue", "hark-work"},
 }
-# The program and the speed figures may use everything.
+# Programs may use everything, print, and read the environment.
+PROGRAMS = {"hark", "hark-bench"}
 ALLOWED["hark"] = set(ALLOWED)
 ALLOWED["hark-bench"] = set(ALLOWED) - {"hark"}
 # Outside crates that belong to some of ours alone.
@@ -51,13 +60,51 @@ OWNERS = {
     "postgres": {"hark-catalogue"},
     "axum": {"hark-serve"},
     "tokio": {"hark-serve"},
+    # The network.
     "ureq": {"hark-models"},
-    "clap": {"hark", "hark-bench"},
-    "anyhow": {"hark", "hark-bench"},
+    # The command line.
+    "clap": PROGRAMS,
+    "anyhow": PROGRAMS,
+    "indicatif": {"hark"},
 }
-# What libraries never do: print, read the environment, end the process.
-FORBIDDEN_IN_LIBRARIES = re.compile(r"\b(e?print(ln)?!|dbg!|std::env::|env::var|process::exit)")
-# `unsafe` lives in the kernels modules alone.
+# Crates whose modules are listed to the last: what belongs to none of these belongs to another crate.
+CLOSED = {"hark-work": {"files", "progress", "random", "workers"}}
+# Circles of modules that are there, and why. A new one is a fault, and so is one of these that grows.
+CIRCLES = {
+    # Readers share one limit (decode::MAX_CHANNELS), and the decoder chooses among them.
+    ("hark-audio", ("caf", "decode", "packets")),
+    # Both clean texts by the same rule (metadata::clean).
+    ("hark-audio", ("ixml", "metadata")),
+    # `blocks` gives one function of `exact` again.
+    ("hark-nearest", ("blocks", "exact")),
+    # `CaptionSet::read` chooses a reader by its format, and every reader makes a `CaptionSet`; errors count what sets skipped.
+    (
+        "hark-corpus",
+        ("audiocaps", "captions", "clotho", "delimited", "error", "format", "input", "json", "sets", "table", "text", "wavcaps"),
+    ),
+    # A model embeds recordings, and what comes of it are the model's types.
+    ("hark-encode", ("model", "recordings")),
+    # The old container is found by the reader of the new one, and shares its errors.
+    ("hark-torchfile", ("container", "legacy")),
+    # A recipe holds the settings of these modules, which say what is wrong with them in its words.
+    ("hark-learn", ("network", "optimizer", "recipe", "schedule")),
+    # The trainer writes a report of its own results.
+    ("hark-learn", ("report", "trainer")),
+    # `ModelStore` is the way in: its methods call the others, which take what it holds.
+    ("hark-models", ("error", "hub", "info", "packages", "pull", "store")),
+    # Notes are read with the readers of the commands.
+    ("hark", ("commands", "library")),
+    # Routes lead to handlers, which take and give what routes define.
+    ("hark-serve", ("audio", "export", "library", "page", "routes", "search", "upload")),
+    # The server holds what the guard counts, and the guard reads the server's options.
+    ("hark-serve", ("guard", "server")),
+}
+FORBIDDEN_IN_LIBRARIES = [
+    (re.compile(r"\be?print(ln)?!|\bdbg!"), "a library does not print"),
+    (re.compile(r"\bstd::env::|\benv::(var|args|current_dir|temp_dir)"), "a library does not read the environment"),
+    (re.compile(r"\bprocess::(exit|abort)\b"), "a library does not end the process"),
+    (re.compile(r"\bbuild_global\("), "a library does not change the threads of the whole process"),
+]
 UNSAFE = re.compile(r"\bunsafe\b")
 
 
@@ -76,27 +123,125 @@ def main() -> int:
                 faults.append(f"{name} may not depend on {used}")
             if name not in OWNERS.get(used, {name}) and dependency["kind"] != "dev":
                 faults.append(f"{name} may not name {used}: only {', '.join(sorted(OWNERS[used]))} may")
-        for source in (pathlib.Path(package["manifest_path"]).parent / "src").rglob("*.rs"):
-            faults += source_faults(name, source)
+        folder = pathlib.Path(package["manifest_path"]).parent / "src"
+        sources = read(folder)
+        for source, text in sources.items():
+            faults += source_faults(name, source, text)
+        faults += module_faults(name, folder, sources)
     for fault in faults:
         print(f"direction: {fault}", file=sys.stderr)
     print(f"{len(packages)} crates, {len(faults)} faults")
     return 1 if faults else 0
 
 
-def source_faults(package: str, source: pathlib.Path) -> list[str]:
+def read(folder: pathlib.Path) -> dict[pathlib.Path, str]:
+    """The sources of a crate without tests, comments and the contents of strings; lines keep their numbers."""
+    sources = {}
+    tests = test_files(folder)
+    for source in sorted(folder.rglob("*.rs")):
+        if source not in tests:
+            text = source.read_text(encoding="utf-8")
+            kept = dict(outside_tests(text)[0])
+            lines = (kept.get(number, "") for number in range(1, len(text.splitlines()) + 1))
+            sources[source] = QUOTED.sub(lambda quoted: re.sub(r"[^\n]", " ", quoted[0]), "\n".join(lines))
+    return sources
+
+
+def source_faults(package: str, source: pathlib.Path, text: str) -> list[str]:
     faults = []
-    # Tests stand at the end of a file, or in one of their own, and may print that they were skipped.
-    if source.stem == "tests":
-        return faults
-    code = source.read_text(encoding="utf-8").split("#[cfg(test)]")[0]
-    for number, line in enumerate(code.splitlines(), start=1):
-        line = line.split("//")[0]
-        if package not in ("hark", "hark-bench") and FORBIDDEN_IN_LIBRARIES.search(line):
-            faults.append(f"{source}:{number}: a library neither prints nor reads the environment")
-        if UNSAFE.search(line.replace("unsafe_code", "")) and source.stem != "kernels":
+    for number, line in enumerate(text.splitlines(), start=1):
+        if package not in PROGRAMS:
+            faults += [f"{source}:{number}: {why}" for pattern, why in FORBIDDEN_IN_LIBRARIES if pattern.search(line)]
+        if UNSAFE.search(line) and source.stem != "kernels":
             faults.append(f"{source}:{number}: unsafe outside a kernels module")
     return faults
+
+
+# ---------------------------------------------------------------- modules
+
+USE = re.compile(r"\buse\s+((?:[^;{}]|\{[^;]*\})*);")
+PATH = re.compile(r"\b(?:crate|super)(?:::\w+)+")
+
+
+def module_faults(package: str, folder: pathlib.Path, sources: dict[pathlib.Path, str]) -> list[str]:
+    roots = {folder / "lib.rs", folder / "main.rs"}
+    modules = {top(source, folder) for source in sources if source not in roots}
+    faults = []
+    if package in CLOSED and modules != CLOSED[package]:
+        listed = ", ".join(sorted(CLOSED[package]))
+        faults.append(f"{package} has the modules {', '.join(sorted(modules))}, and is to have {listed} alone")
+    # Names that the crate gives again at its top belong to the module that they come from.
+    given = {}
+    for root in roots & set(sources):
+        for path, name in used(sources[root]):
+            path = [part for part in path if part not in ("crate", "self")]
+            if path[:1] and path[0] in modules:
+                given[name] = path[0]
+    uses: dict[str, set[str]] = {module: set() for module in modules}
+    for source, text in sources.items():
+        if source in roots:
+            continue
+        own = top(source, folder)
+        # How many `super` lead to the top.
+        depth = len(source.relative_to(folder).parts) - (source.stem == "mod")
+        paths = [path for path, _ in used(text)] + [tuple(path.split("::")) for path in PATH.findall(USE.sub(" ", text))]
+        for path in paths:
+            if path[0] == "crate":
+                path = path[1:]
+            elif path[:depth] == ("super",) * depth:
+                path = path[depth:]
+            else:
+                continue
+            target = path[0] if path and path[0] in modules else given.get(path[0]) if path else None
+            if target and target != own:
+                uses[own].add(target)
+    known = [set(circle) for crate, circle in CIRCLES if crate == package]
+    for circle in circles(uses):
+        if not any(allowed.issuperset(circle) for allowed in known):
+            faults.append(f"{package}: the modules {', '.join(circle)} use each other in a circle")
+    return faults
+
+
+def circles(uses: dict[str, set[str]]) -> list[tuple[str, ...]]:
+    """The groups of modules each of which can be reached from each other one of its group."""
+    reached = {module: set(others) for module, others in uses.items()}
+    for between in uses:
+        for others in reached.values():
+            if between in others:
+                others |= reached[between]
+    groups = {tuple(sorted(other for other in others if one in reached[other])) for one, others in reached.items()}
+    return sorted(group for group in groups if group)
+
+
+def top(source: pathlib.Path, folder: pathlib.Path) -> str:
+    """The module at the top of the crate that a file belongs to."""
+    return source.relative_to(folder).parts[0].removesuffix(".rs")
+
+
+def used(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What `use` names: paths, and the names that they have then."""
+    for found in USE.finditer(text):
+        yield from branches(found[1], ())
+
+
+def branches(tree: str, prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    tree = tree.strip()
+    group = re.fullmatch(r"((?:\w+\s*::\s*)*)\{(.*)\}", tree, re.DOTALL)
+    if group is None:
+        path, _, name = tree.partition(" as ")
+        whole = prefix + tuple(part.strip() for part in path.split("::"))
+        yield whole, name.strip() or whole[-1]
+        return
+    prefix += tuple(part.strip() for part in group[1].split("::") if part.strip())
+    depth, branch = 0, ""
+    for character in group[2] + ",":
+        if character == "," and depth == 0:
+            if branch.strip():
+                yield from branches(branch, prefix)
+            branch = ""
+        else:
+            depth += (character == "{") - (character == "}")
+            branch += character
 
 
 if __name__ == "__main__":
