@@ -25,12 +25,12 @@ struct Cli {
 enum Command {
     /// The whole story on soundscapes: make them, train, compare, search
     Demo(commands::demo::Args),
-    /// How alike captions are, and what that says about their clips
+    /// Compute caption similarity and graded relevance
     #[command(subcommand)]
     Relevance(commands::relevance::Command),
     /// Vectors of recordings and of texts, as a NumPy file
     Embed(commands::embed::Args),
-    /// Data sets: what is there, what it holds, and soundscapes
+    /// Check, summarize and generate datasets
     #[command(subcommand)]
     Data(commands::data::Command),
     /// Train a model as a recipe says
