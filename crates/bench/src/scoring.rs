@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::bail;
-use hark_learn::report;
+use hark_learn::metrics_log::LoggedMetrics;
 use hark_metrics::{self as metrics, Options, Relevant, WithIds};
 use hark_nearest::Vectors;
 use hark_work::progress::no_progress;
@@ -62,7 +62,10 @@ pub(crate) fn score(args: &Args) -> Measured {
         ];
         seconds.push(start.elapsed().as_secs_f64());
     }
-    let means: Vec<_> = found.iter().map(|report| report::json(&report.mean)).collect();
+    let means: Vec<_> = found
+        .iter()
+        .map(|report| LoggedMetrics::from(&report.mean))
+        .collect();
     Ok(json!({
         "seconds": seconds, "clips": clips.vectors().rows(), "captions": captions.vectors().rows(),
         "dim": clips.vectors().dim(), "threads": threads, "peak_memory_bytes": memory("VmHWM"),

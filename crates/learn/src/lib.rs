@@ -3,20 +3,24 @@
 //! | module | in → out |
 //! |---|---|
 //! | [`recipe`] | a TOML file → everything about a training |
+//! | [`train`] | a recipe, and where its models and caches are → a run |
 //! | [`trainer`] | a recipe and data → a run's folder with models |
 //! | [`objective`], [`step`] | scores and relevances of a batch → a loss, gradients |
 //! | [`optimizer`], [`schedule`] | gradients → new weights |
 //! | [`split`], [`clips`], [`feed`] | clips and captions → what the network reads, ahead of the trainer |
-//! | [`teacher`] | captions → the sentence encoder's vectors, on disk |
+//! | [`caption_embeddings`] | captions → the sentence encoder's embeddings, on disk |
+//! | [`metrics_log`] | a step or an epoch ↔ a line of `metrics.jsonl` |
 //! | [`run`], [`tensorboard`], [`report`] | a training → files |
 //! | [`distil`] | a sentence encoder → a static one that fits into the program |
 //!
 //! Nothing here prints or reads the environment. Seeds and progress are arguments, and the same seed gives the same
 //! bytes.
 
+pub mod caption_embeddings;
 pub mod clips;
 pub mod distil;
 mod error;
+pub mod metrics_log;
 pub mod network;
 pub mod objective;
 pub mod optimizer;
@@ -26,8 +30,12 @@ pub mod run;
 pub mod schedule;
 pub mod split;
 pub mod step;
-pub mod teacher;
 pub mod tensorboard;
+pub mod train;
 pub mod trainer;
 
 pub use error::Error;
+pub use recipe::Recipe;
+pub use run::Run;
+pub use train::{Models, Training, train};
+pub use trainer::{TrainEvent, TrainResult};

@@ -1,6 +1,6 @@
 //! What came out of a training, for people: `report.md`.
 
-use hark_metrics::{MeanMetrics, Report};
+use hark_metrics::Report;
 
 use crate::recipe::Recipe;
 use crate::run::Best;
@@ -49,14 +49,4 @@ fn table(rows: &[(&str, &Report)]) -> String {
         ));
     }
     text
-}
-
-/// Means as JSON.
-pub fn json(means: &MeanMetrics) -> serde_json::Value {
-    serde_json::json!({
-        "map_10": means.average_precision,
-        "recall_1": means.recall[0], "recall_5": means.recall[1], "recall_10": means.recall[2],
-        "hit_1": means.hit[0], "hit_5": means.hit[1], "hit_10": means.hit[2],
-        "mrr": means.reciprocal_rank,
-    })
 }

@@ -17,7 +17,7 @@
 //! cut off when a training is resumed, as those steps are done again.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use hark_encode::card::Card;
@@ -25,10 +25,11 @@ use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::DualEncoder;
 use hark_encode::model;
 use hark_encode::weights_file::{self, NamedTensor};
+use hark_work::files::{self, replace_file};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::Error;
+use crate::metrics_log::MetricsLine;
 use crate::optimizer::{AdamW, Moments};
 
 /// The resolved recipe.
@@ -127,14 +128,18 @@ impl Run {
         self.path(RECIPE).exists() || self.path(CHECKPOINT).exists()
     }
 
-    /// Keeps other processes out for as long as the file is open; a process that dies lets go of it.
+    /// Keeps other processes out for as long as the file is open; a process that dies lets go of it. What a killed process
+    /// has left half written is removed.
     ///
     /// # Errors
     /// [`Error::InUse`] if another one trains here.
     pub fn lock(&self) -> Result<std::fs::File, Error> {
         let file = fs_err::File::create(self.path(".lock"))?.into_file();
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => {
+                self.remove_temporary()?;
+                Ok(file)
+            }
             Err(std::fs::TryLockError::WouldBlock) => Err(Error::InUse {
                 path: self.folder.clone(),
             }),
@@ -142,12 +147,27 @@ impl Run {
         }
     }
 
+    fn remove_temporary(&self) -> Result<(), Error> {
+        for folder in ["", BEST, LAST].map(|name| self.path(name)) {
+            if !folder.is_dir() {
+                continue;
+            }
+            for entry in fs_err::read_dir(folder)? {
+                let entry = entry?;
+                if files::is_temporary(&entry.file_name()) {
+                    fs_err::remove_file(entry.path())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a file as a whole.
     ///
     /// # Errors
     /// If it cannot be written; what was there before is still there.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
-        write_whole(&self.path(name), &|file| Ok(file.write_all(content)?))
+        Ok(files::write(&self.path(name), content)?)
     }
 
     /// Saves all that is needed to go on.
@@ -179,8 +199,8 @@ impl Run {
             path: self.path(CHECKPOINT),
             source,
         })?;
-        write_beside(&self.path(CHECKPOINT), &|path| {
-            Ok(weights_file::write(&stored, &[(FORMAT, &state)], path)?)
+        write_tensors(&self.path(CHECKPOINT), |path| {
+            weights_file::write(&stored, &[(FORMAT, &state)], path)
         })
     }
 
@@ -272,16 +292,14 @@ impl Run {
             path: folder.join(model::CARD),
             source,
         })?;
-        write_beside(&folder.join(model::WEIGHTS), &|path| {
-            Ok(weights_file::save(network, path)?)
+        write_tensors(&folder.join(model::WEIGHTS), |path| {
+            weights_file::save(network, path)
         })?;
-        write_whole(&folder.join(model::TOKENIZER), &|file| {
-            Ok(file.write_all(tokenizer.as_bytes())?)
-        })?;
-        write_whole(&folder.join(model::CARD), &|file| {
-            file.write_all(card_text.as_bytes())?;
-            Ok(file.write_all(b"\n")?)
-        })
+        files::write(&folder.join(model::TOKENIZER), tokenizer.as_bytes())?;
+        Ok(files::write(
+            &folder.join(model::CARD),
+            format!("{card_text}\n").as_bytes(),
+        )?)
     }
 
     /// The metrics file to append to, without what it says beyond this state.
@@ -289,11 +307,12 @@ impl Run {
     /// # Errors
     /// If it cannot be read or written.
     pub fn metrics(&self, state: &State) -> Result<fs_err::File, Error> {
-        let is_past = |line: &Value| {
-            let number = |key| line.get(key).and_then(Value::as_u64);
-            let is_epoch = line.get("kind").is_some_and(|kind| kind == "epoch");
-            number("batches").is_some_and(|batches| batches <= state.batches)
-                && (!is_epoch || number("epoch").is_some_and(|epoch| epoch < state.epochs))
+        let is_past = |line: &MetricsLine| {
+            let is_validated = match line {
+                MetricsLine::Step { .. } => true,
+                MetricsLine::Epoch { epoch, .. } => *epoch < state.epochs,
+            };
+            line.batches() <= state.batches && is_validated
         };
         let path = self.path(METRICS);
         if path.exists() {
@@ -301,9 +320,8 @@ impl Run {
             // Bytes, as a crash may leave what is no text.
             for line in BufReader::new(fs_err::File::open(&path)?).split(b'\n') {
                 let line = line?;
-                let of: Option<Value> = serde_json::from_slice(&line).ok();
                 // A line that was cut off by a crash does not parse; all before it were written before it.
-                if !of.is_some_and(|line| is_past(&line)) {
+                if !MetricsLine::parse(&line).is_ok_and(|line| is_past(&line)) {
                     break;
                 }
                 kept.extend([line.as_slice(), b"\n"].concat());
@@ -314,30 +332,30 @@ impl Run {
     }
 }
 
-/// Writes a file under another name and renames it.
-fn write_whole(path: &Path, fill: &dyn Fn(&mut fs_err::File) -> Result<(), Error>) -> Result<(), Error> {
-    write_beside(path, &|path| fill(&mut fs_err::File::create(path)?))
-}
-
-/// Lets `fill` write a file beside the place, makes sure of it, and renames it.
-pub(crate) fn write_beside(path: &Path, fill: &dyn Fn(&Path) -> Result<(), Error>) -> Result<(), Error> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    let written = fill(&part).and_then(|()| {
-        fs_err::File::open(&part)?.sync_all()?;
-        Ok(fs_err::rename(&part, path)?)
-    });
-    if written.is_err() {
-        // A part that cannot be removed either is overwritten by the next attempt.
-        let _ = fs_err::remove_file(&part);
-    }
-    written
+/// Replaces a file of tensors as a whole.
+pub(crate) fn write_tensors(
+    path: &Path,
+    write: impl FnOnce(&Path) -> Result<(), hark_encode::Error>,
+) -> Result<(), Error> {
+    replace_file(path, |file| {
+        let temporary = file.get_ref().path();
+        write(temporary).map_err(|error| {
+            // The error names the temporary file, which nobody knows.
+            let reason = error.to_string();
+            let named = reason.replace(&temporary.display().to_string(), &path.display().to_string());
+            Error::Io(std::io::Error::other(format!("cannot write {named}")))
+        })
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+
+    use crate::metrics_log::LoggedMetrics;
+    use hark_metrics::MeanMetrics;
+
     use crate::network::tests::{all, recipe, tiny, tiny_card};
     use crate::optimizer::{AdamWConfig, Gradients};
 
@@ -415,7 +433,8 @@ mod tests {
         assert!(got_optimizer.moments.keys().all(|name| is_trained(name)));
         assert_eq!(got_state, state());
         assert_eq!(run.state().unwrap(), Some(state()));
-        assert!(run.has_begun() && !run.path("checkpoint.safetensors.part").exists());
+        assert!(run.has_begun());
+        assert_eq!(fs_err::read_dir(run.path("")).unwrap().count(), 1);
         // And saved again it is the same file.
         let first = fs_err::read(run.path(CHECKPOINT)).unwrap();
         run.save(&got, &got_optimizer, &got_state).unwrap();
@@ -567,41 +586,27 @@ mod tests {
         assert!(error.contains("no checkpoint of a training"), "{error}");
     }
 
+    /// Half of a checkpoint, of a process that was killed, is in no one's way and gone with the next training.
     #[test]
-    fn a_failed_write_leaves_what_was_there() {
+    fn what_a_killed_process_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let run = saved(folder.path());
-        let before = fs_err::read(run.path(CHECKPOINT)).unwrap();
-        run.write(REPORT, b"old").unwrap();
-        // Where the new file is to be written, a folder stands.
-        for name in [CHECKPOINT, REPORT] {
-            fs_err::create_dir(run.path(&format!("{name}.part"))).unwrap();
-        }
-        let (network, optimizer) = trained();
-        let later = State {
-            updates: 3,
-            ..state()
-        };
-        let error = run.save(&network, &optimizer, &later).unwrap_err().to_string();
-        assert!(error.contains(CHECKPOINT), "{error}");
-        assert!(run.write(REPORT, b"new").is_err());
-        assert!(fs_err::read(run.path(CHECKPOINT)).unwrap() == before);
-        assert_eq!(fs_err::read(run.path(REPORT)).unwrap(), b"old");
+        let left = run.path(".hark-left");
+        fs_err::write(&left, "half").unwrap();
         assert_eq!(load(&run, &[]).unwrap().2, state());
+        let lock = run.lock().unwrap();
+        assert!(!left.exists() && run.path(CHECKPOINT).exists());
+        assert!(matches!(run.lock(), Err(Error::InUse { .. })));
+        drop(lock);
     }
 
     #[test]
-    fn a_write_that_breaks_off_leaves_no_part_behind() {
+    fn a_file_that_cannot_be_written_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let run = Run::at(folder.path()).unwrap();
-        run.write(REPORT, b"old").unwrap();
-        let broken = write_beside(&run.path(REPORT), &|path| {
-            fs_err::write(path, "ne")?;
-            Err(Error::Cancelled)
-        });
-        assert!(matches!(broken, Err(Error::Cancelled)));
-        assert_eq!(fs_err::read(run.path(REPORT)).unwrap(), b"old");
-        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
+        fs_err::create_dir(run.path(REPORT)).unwrap();
+        let error = run.write(REPORT, b"new").unwrap_err().to_string();
+        assert!(error.contains(REPORT), "{error}");
     }
 
     #[test]
@@ -626,7 +631,22 @@ mod tests {
     fn metrics_beyond_the_checkpoint_are_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let run = Run::at(folder.path()).unwrap();
-        let line = |batches: u64| format!("{{\"kind\":\"step\",\"batches\":{batches}}}\n").into_bytes();
+        let written = |line: MetricsLine| {
+            let mut bytes = Vec::new();
+            line.write(&mut bytes).unwrap();
+            bytes
+        };
+        let line = |batches: u64| {
+            written(MetricsLine::Step {
+                epoch: 0,
+                batches,
+                loss: 1.0,
+                rate: 0.1,
+                norm: 2.0,
+                seconds: 0.5,
+                waited: 0.25,
+            })
+        };
         let lines = |from: &[u64]| {
             from.iter()
                 .flat_map(|&batches| line(batches))
@@ -650,8 +670,17 @@ mod tests {
         assert_eq!(after(&all, 0), b"");
         assert_eq!(after(b"", 3), b"");
         // The validation of an epoch comes after its last batch.
-        let epoch = b"{\"kind\":\"epoch\",\"epoch\":0,\"batches\":2}\n";
-        let with_epoch = [lines(&[1, 2]).as_slice(), epoch, &lines(&[3])].concat();
+        let metrics = LoggedMetrics::from(&MeanMetrics::default());
+        let epoch = written(MetricsLine::Epoch {
+            epoch: 0,
+            batches: 2,
+            loss: 1.0,
+            validation_loss: 1.5,
+            best: true,
+            text_to_audio: metrics,
+            audio_to_text: metrics,
+        });
+        let with_epoch = [lines(&[1, 2]), epoch, lines(&[3])].concat();
         assert_eq!(after(&with_epoch, 2), lines(&[1, 2]));
         // Cut off within a line, within a letter, or followed by what a crash left.
         assert_eq!(after(&all[..all.len() - 3], 9), lines(&[1, 2, 2, 3]));

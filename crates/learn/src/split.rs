@@ -15,12 +15,13 @@ use hark_encode::tokenize::{Tokenizer, Tokens};
 use hark_encode::towers::{TextTower, TokenBatch};
 use hark_encode::weights_file::{self, NamedTensor};
 use hark_evaluate::{CaptionInput, ClipInput, SplitEmbeddings, SplitEvent, embed_split};
+use hark_work::files::hex;
 use hark_work::progress::Progress;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
 use crate::clips::Clips;
-use crate::run::write_beside;
+use crate::run::write_tensors;
 
 /// One split.
 pub struct Split {
@@ -231,10 +232,7 @@ impl Split {
                 }
             }
         }
-        let hash: String = hash.finalize()[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = hex(&hash.finalize()[..16]);
         format!("{}{hash}.safetensors", if audio { "audio-" } else { "text-" })
     }
 }
@@ -303,12 +301,8 @@ fn stored(
         };
         // Keeping them is a convenience: a full disk must not end a training that has them in memory.
         let _ = path.parent().map(fs_err::create_dir_all);
-        let _ = write_beside(path, &|path| {
-            Ok(weights_file::write(
-                std::slice::from_ref(&tensor),
-                &[FORMAT],
-                path,
-            )?)
+        let _ = write_tensors(path, |path| {
+            weights_file::write(std::slice::from_ref(&tensor), &[FORMAT], path)
         });
     }
     Ok(features)

@@ -11,10 +11,11 @@ use hark_catalogue::{Query, SqliteStore, Store, search};
 use hark_encode::Compute;
 use hark_encode::model::TextEncoder;
 use hark_evaluate::Truth as Scenes;
+use hark_learn::metrics_log::LoggedMetrics;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
+use hark_learn::run;
 use hark_learn::trainer::SplitResult;
-use hark_learn::{report, run};
 use hark_metrics::significance::{PairedTest, paired_t_test};
 use hark_metrics::{GradedReport, Report};
 use hark_soundscape::{Split, Truth};
@@ -377,8 +378,8 @@ fn as_json(method: &Method) -> serde_json::Value {
     let (there, back) = directions(method);
     json!({
         "method": method.name.to_string(), "model": method.run.join(run::BEST), "seconds": method.took.as_secs_f64(),
-        "text_to_audio": report::json(&there.mean), "audio_to_text": report::json(&back.mean),
+        "text_to_audio": LoggedMetrics::from(&there.mean), "audio_to_text": LoggedMetrics::from(&back.mean),
         "ndcg_10_text_to_audio": method.graded.mean,
-        "chance": {"text_to_audio": report::json(&there.chance), "audio_to_text": report::json(&back.chance)},
+        "chance": {"text_to_audio": LoggedMetrics::from(&there.chance), "audio_to_text": LoggedMetrics::from(&back.chance)},
     })
 }

@@ -7,10 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Result;
 use clap::Args as ClapArgs;
 use hark_encode::Compute;
-use hark_encode::sentence::CachedSentenceEncoder;
-use hark_learn::recipe::Recipe;
-use hark_learn::trainer::{self, OnEvent, TrainEvent, TrainOptions, TrainResult};
-use hark_learn::{Error, report, run};
+use hark_learn::metrics_log::LoggedMetrics;
+use hark_learn::trainer::OnEvent;
+use hark_learn::{Error, Models, Recipe, TrainEvent, TrainResult, report, run};
 use hark_soundscape as soundscape;
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -73,11 +72,11 @@ pub fn run(args: &Args) -> Result<()> {
         let test = outcome.test.as_ref().map(|test| {
             json!({
                 "clips": test.data.clips.len(), "captions": test.data.pairs.len(),
-                "text_to_audio": report::json(&test.retrieval.text_to_audio.mean),
-                "audio_to_text": report::json(&test.retrieval.audio_to_text.mean),
+                "text_to_audio": LoggedMetrics::from(&test.retrieval.text_to_audio.mean),
+                "audio_to_text": LoggedMetrics::from(&test.retrieval.audio_to_text.mean),
                 "chance": {
-                    "text_to_audio": report::json(&test.retrieval.text_to_audio.chance),
-                    "audio_to_text": report::json(&test.retrieval.audio_to_text.chance),
+                    "text_to_audio": LoggedMetrics::from(&test.retrieval.text_to_audio.chance),
+                    "audio_to_text": LoggedMetrics::from(&test.retrieval.audio_to_text.chance),
                 },
             })
         });
@@ -125,60 +124,30 @@ impl Training<'_> {
 
     /// Trains and tells how it goes.
     pub fn run_watched(self, home: &Home, on_event: OnEvent<'_>) -> Result<TrainResult> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.threads)
-            .build()?;
-        pool.install(|| self.run_here(home, on_event))
-    }
-
-    fn run_here(self, home: &Home, on_event: OnEvent<'_>) -> Result<TrainResult> {
-        let find = |name: &str| {
-            home.models().find(name).map_err(|error| Error::Model {
-                what: format!("{error:#}"),
-            })
+        let models = home.models();
+        let refused = |what: &str, error: &dyn std::fmt::Display| Error::Model {
+            what: format!("{what}{error:#}"),
         };
-        let encoder_name = self.recipe.objective.sentence_encoder.clone();
-        let mut encoder: Option<CachedSentenceEncoder> = None;
-        let compute = Compute::cpu(self.threads);
-        let mut embed = |captions: &[&str]| {
-            if encoder.is_none() {
-                let model = home
-                    .models()
-                    .open_sentence_encoder(&encoder_name)
-                    .map_err(|error| Error::Model {
-                        what: format!("objective.sentence-encoder: {error:#}"),
-                    })?;
-                encoder = Some(CachedSentenceEncoder::open(
-                    model,
-                    Some(&home.embeddings()),
-                    &compute,
-                )?);
-            }
-            let what = "captions";
-            let embedded = match &mut encoder {
-                Some(encoder) => encoder.embed(captions, &|done, total| {
-                    on_event(TrainEvent::Preparing { what, done, total })
-                }),
-                None => unreachable!("it was opened above"),
-            };
-            match embedded {
-                Ok(embedded) => Ok(embedded.embeddings.into_vec()),
-                Err(hark_encode::Error::Cancelled) => Err(Error::Cancelled),
-                Err(other) => Err(other.into()),
-            }
+        let folder = |name: &str| models.find(name).map_err(|error| refused("", &error));
+        let sentence_encoder = |name: &str| {
+            let opened = models.open_sentence_encoder(name);
+            opened.map_err(|error| refused("objective.sentence-encoder: ", &error))
         };
-        let setup = TrainOptions {
+        let training = hark_learn::Training {
             recipe: self.recipe,
             run: self.run,
             resume: self.resume,
-            cache: Some(&self.cache),
             workers: self.workers,
-            compute: &compute,
-            find: &find,
-            embed: &mut embed,
+            compute: &Compute::cpu(self.threads),
+            models: Models {
+                folder: &folder,
+                sentence_encoder: &sentence_encoder,
+            },
+            cache: Some(&self.cache),
+            embeddings: Some(&home.embeddings()),
             written_by: concat!("hark ", env!("CARGO_PKG_VERSION")),
         };
-        Ok(trainer::train(setup, on_event)?)
+        Ok(hark_learn::train(training, on_event)?)
     }
 }
 

@@ -13,6 +13,7 @@ use super::logs::Logs;
 use super::order::Purpose;
 use super::{OnEvent, Step, TrainEvent};
 use crate::Error;
+use crate::caption_embeddings::CaptionEmbeddings;
 use crate::clips::Clips;
 use crate::network::is_part;
 use crate::objective::Objective;
@@ -21,7 +22,6 @@ use crate::recipe::Recipe;
 use crate::run::{Run, State};
 use crate::split::Split;
 use crate::step::{self, AudioInput, TextInput};
-use crate::teacher::Teacher;
 
 /// What a worker makes for a batch.
 pub(super) struct Batch {
@@ -35,7 +35,7 @@ pub(super) struct Learner<'a> {
     pub(super) recipe: &'a Recipe,
     pub(super) objective: &'a Objective,
     pub(super) train: &'a Split,
-    pub(super) teacher: Option<&'a mut Teacher>,
+    pub(super) teacher: Option<&'a mut CaptionEmbeddings>,
     pub(super) network: &'a mut DualEncoder,
     pub(super) optimizer: &'a mut AdamW,
     pub(super) state: &'a mut State,
@@ -226,7 +226,7 @@ pub(super) fn targets(
     objective: &Objective,
     clips: &[u32],
     pairs: &[usize],
-    teacher: Option<&mut Teacher>,
+    teacher: Option<&mut CaptionEmbeddings>,
 ) -> Result<Vec<f32>, Error> {
     match teacher {
         Some(teacher) if objective.is_graded() => {

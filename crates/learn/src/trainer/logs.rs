@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Epoch, Step};
 use crate::Error;
-use crate::report;
+use crate::metrics_log::MetricsLine;
 use crate::run::{Run, State};
 use crate::tensorboard::EventWriter;
 
@@ -34,11 +34,16 @@ impl Logs {
     }
 
     pub(super) fn step(&mut self, step: &Step) -> Result<(), Error> {
-        let line = serde_json::json!({
-            "kind": "step", "epoch": step.epoch, "batches": step.batches.0, "loss": step.loss, "rate": step.rate,
-            "norm": step.norm, "seconds": step.took.as_secs_f64(), "waited": step.waited.as_secs_f64(),
-        });
-        writeln!(self.metrics, "{line}")?;
+        let line = MetricsLine::Step {
+            epoch: step.epoch,
+            batches: step.batches.0,
+            loss: step.loss,
+            rate: step.rate,
+            norm: step.norm,
+            seconds: step.took.as_secs_f64(),
+            waited: step.waited.as_secs_f64(),
+        };
+        line.write(&mut self.metrics)?;
         let (at, time) = (step.batches.0 as i64, now());
         self.events.scalar("train/loss", step.loss as f32, at, time)?;
         self.events.scalar("train/rate", step.rate as f32, at, time)?;
@@ -60,12 +65,16 @@ impl Logs {
             &epoch.validation.text_to_audio.mean,
             &epoch.validation.audio_to_text.mean,
         );
-        let line = serde_json::json!({
-            "kind": "epoch", "epoch": epoch.epoch, "batches": batches, "loss": epoch.loss,
-            "validation_loss": epoch.validation_loss, "best": epoch.best,
-            "text_to_audio": report::json(there), "audio_to_text": report::json(back),
-        });
-        writeln!(self.metrics, "{line}")?;
+        let line = MetricsLine::Epoch {
+            epoch: epoch.epoch,
+            batches,
+            loss: epoch.loss,
+            validation_loss: epoch.validation_loss,
+            best: epoch.best,
+            text_to_audio: there.into(),
+            audio_to_text: back.into(),
+        };
+        line.write(&mut self.metrics)?;
         let (at, time) = (batches as i64, now());
         self.events
             .scalar("epoch/train loss", epoch.loss as f32, at, time)?;

@@ -25,6 +25,7 @@ use hark_work::random::{Random, key};
 use self::learner::{Learner, make_batch, targets};
 use self::logs::Logs;
 use self::order::{Purpose, order};
+use crate::caption_embeddings::CaptionEmbeddings;
 use crate::clips::Clips;
 use crate::network::{FindModel, is_part};
 use crate::objective::Objective;
@@ -32,7 +33,6 @@ use crate::optimizer::{AdamW, Gradients};
 use crate::recipe::{Recipe, SelectBy};
 use crate::run::{self, BEST, Best, LAST, Run, State};
 use crate::split::{Encoders, Split};
-use crate::teacher::Teacher;
 use crate::{Error, report};
 use hark_evaluate::retrieval::{Retrieval, SplitEmbeddings, retrieval};
 use hark_work::workers;
@@ -57,7 +57,7 @@ pub struct TrainOptions<'a> {
     /// Finds models by name.
     pub find: FindModel<'a>,
     /// The sentence encoder's unit vectors of captions.
-    pub embed: crate::teacher::Embed<'a>,
+    pub embed: crate::caption_embeddings::Embed<'a>,
     /// What is written into the card as the program's name.
     pub written_by: &'a str,
 }
@@ -210,8 +210,8 @@ struct Trainer {
     train: Split,
     validation: Split,
     test: Option<Split>,
-    train_teacher: Option<Teacher>,
-    validation_teacher: Option<Teacher>,
+    train_teacher: Option<CaptionEmbeddings>,
+    validation_teacher: Option<CaptionEmbeddings>,
     network: DualEncoder,
     optimizer: AdamW,
     state: State,

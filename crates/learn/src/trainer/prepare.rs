@@ -18,6 +18,7 @@ use super::learner::targets;
 use super::order::{Purpose, batches_per_epoch, order};
 use super::{OnEvent, TrainEvent, TrainOptions, Trainer};
 use crate::Error;
+use crate::caption_embeddings::{CaptionEmbeddings, Embed};
 use crate::clips::Clips;
 use crate::network::{self, is_part};
 use crate::objective::{Objective, ObjectiveKind};
@@ -25,7 +26,6 @@ use crate::optimizer::AdamW;
 use crate::recipe::Recipe;
 use crate::run::{self, RECIPE, Run, State};
 use crate::split::{Frozen, Split};
-use crate::teacher::{Embed, Teacher};
 
 /// Batches from which the mass of `smooth` is estimated.
 const SAMPLED_BATCHES: usize = 64;
@@ -178,7 +178,7 @@ fn load_splits(
 }
 
 /// The teacher's vectors of the captions that are trained and validated with.
-type Teachers = (Option<Teacher>, Option<Teacher>);
+type Teachers = (Option<CaptionEmbeddings>, Option<CaptionEmbeddings>);
 
 /// The objective, with what it needs from the sentence encoder.
 fn teachers(
@@ -191,7 +191,7 @@ fn teachers(
     let encoder = recipe.objective.sentence_encoder.clone();
     let mut teacher = |name: &str, data: &Dataset| {
         let captions: Vec<&str> = data.pairs.iter().map(|pair| pair.caption.as_str()).collect();
-        Teacher::open(&run.path(name), &captions, &encoder, embed)
+        CaptionEmbeddings::open(&run.path(name), &captions, &encoder, embed)
     };
     let mut of_train = None;
     if recipe.objective.needs_teacher() {
@@ -289,7 +289,7 @@ fn hash_of(splits: [&Dataset; 2]) -> String {
 fn resolve_objective(
     recipe: &mut Recipe,
     data: &Dataset,
-    teacher: Option<&mut Teacher>,
+    teacher: Option<&mut CaptionEmbeddings>,
 ) -> Result<Objective, Error> {
     let mut function = recipe.objective.relevance_function()?;
     let Some(teacher) = teacher else {
@@ -317,7 +317,7 @@ fn spread_mass(
     recipe: &Recipe,
     function: RelevanceFunction,
     data: &Dataset,
-    teacher: &mut Teacher,
+    teacher: &mut CaptionEmbeddings,
 ) -> Result<f32, Error> {
     let mut graded = recipe.objective.clone();
     graded.name = ObjectiveKind::ListnetAudio;

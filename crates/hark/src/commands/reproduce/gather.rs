@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use hark_corpus::DatasetConfig;
 use hark_evaluate::{Direction, Metric, ScoredQueries, compare};
+use hark_learn::metrics_log::{self, MetricsLine};
 use hark_learn::run;
 use hark_work::files::hex;
 use sha2::{Digest, Sha256};
@@ -90,22 +91,23 @@ fn figures(job: &Job, result: &RunResult) -> Result<RunFigures> {
 
 /// The epochs of a run's log.
 fn curve(path: &Path) -> Result<Vec<Point>> {
-    let mut points = Vec::new();
-    for line in fs_err::read_to_string(path)?.lines() {
-        let value: serde_json::Value =
-            serde_json::from_str(line).with_context(|| format!("{}: a line of the log", path.display()))?;
-        if value["kind"] != "epoch" {
-            continue;
-        }
-        let number = |value: &serde_json::Value| value.as_f64().unwrap_or(f64::NAN);
-        points.push(Point {
-            epoch: value["epoch"].as_u64().unwrap_or_default() + 1,
-            loss: number(&value["loss"]),
-            validation_loss: number(&value["validation_loss"]),
-            map: number(&value["text_to_audio"]["map_10"]),
-        });
-    }
-    Ok(points)
+    let lines = metrics_log::read(path)?.into_iter();
+    let points = lines.filter_map(|line| match line {
+        MetricsLine::Step { .. } => None,
+        MetricsLine::Epoch {
+            epoch,
+            loss,
+            validation_loss,
+            text_to_audio,
+            ..
+        } => Some(Point {
+            epoch: epoch + 1,
+            loss,
+            validation_loss,
+            map: text_to_audio.map_10,
+        }),
+    });
+    Ok(points.collect())
 }
 
 /// The tests between rows. Text to audio by mAP@10 and, where truth is graded, nDCG@10; audio to text by mAP@10.

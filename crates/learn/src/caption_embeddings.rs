@@ -1,13 +1,14 @@
-//! The teacher's vectors of all captions, on disk.
+//! The sentence encoder's embeddings of all captions of a split, on disk.
 //!
 //! 400,000 captions of 768 numbers are 1.2 GB; as 16-bit numbers in a file they are half of that and take no memory: the
-//! rows of a batch are read when the batch is made, out of the system's page cache where there is room. Rounding to 16 bits
-//! moves a similarity by less than 1e-4.
+//! rows of a batch are read when the batch is made, from the page cache where there is room. Rounding to 16 bits moves a
+//! similarity by less than 1e-4.
 
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use half::f16;
+use hark_work::files::replace_file;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
@@ -20,7 +21,7 @@ const BLOCK: usize = 4096;
 
 /// Vectors of captions, from a file.
 #[derive(Debug)]
-pub struct Teacher {
+pub struct CaptionEmbeddings {
     file: fs_err::File,
     dim: usize,
     rows: usize,
@@ -29,7 +30,7 @@ pub struct Teacher {
 /// Embeds captions: unit vectors, one after the other. All calls give vectors of one length.
 pub type Embed<'a> = &'a mut dyn FnMut(&[&str]) -> Result<Vec<f32>, Error>;
 
-impl Teacher {
+impl CaptionEmbeddings {
     /// Opens the file of these captions' vectors by the encoder of this name, or makes it.
     ///
     /// # Errors
@@ -46,28 +47,23 @@ impl Teacher {
         if let Ok(Some(teacher)) = Self::existing(path, &hash, captions.len()) {
             return Ok(teacher);
         }
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let temporary = tempfile::NamedTempFile::new_in(folder)?;
-        let mut out = BufWriter::new(temporary.as_file());
-        out.write_all(&[0; HEADER as usize])?;
-        let mut dim = 0;
-        for block in captions.chunks(BLOCK) {
-            let vectors = embed(block)?;
-            dim = vectors.len() / block.len();
-            for number in vectors {
-                out.write_all(&f16::from_f32(number).to_le_bytes())?;
+        replace_file(path, |out| {
+            out.write_all(&[0; HEADER as usize])?;
+            let mut dim = 0;
+            for block in captions.chunks(BLOCK) {
+                let vectors = embed(block)?;
+                dim = vectors.len() / block.len();
+                for number in vectors {
+                    out.write_all(&f16::from_f32(number).to_le_bytes())?;
+                }
             }
-        }
-        out.flush()?;
-        drop(out);
-        let mut file = temporary.as_file();
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(MAGIC)?;
-        file.write_all(&hash)?;
-        file.write_all(&(dim as u32).to_le_bytes())?;
-        file.write_all(&(captions.len() as u64).to_le_bytes())?;
-        file.sync_all()?;
-        temporary.persist(path).map_err(|e| e.error)?;
+            // The header says how long rows are, which the first block has shown.
+            out.seek(SeekFrom::Start(0))?;
+            out.write_all(MAGIC)?;
+            out.write_all(&hash)?;
+            out.write_all(&(dim as u32).to_le_bytes())?;
+            Ok::<_, Error>(out.write_all(&(captions.len() as u64).to_le_bytes())?)
+        })?;
         Self::existing(path, &hash, captions.len())?.ok_or_else(|| Error::Damaged {
             path: path.to_owned(),
             what: "not what was just written".into(),
@@ -152,7 +148,7 @@ mod tests {
         let captions: Vec<&str> = captions.iter().map(String::as_str).collect();
         let mut calls = 0;
         let mut open = |captions: &[&str], encoder: &str| {
-            Teacher::open(&path, captions, encoder, &mut |block| {
+            CaptionEmbeddings::open(&path, captions, encoder, &mut |block| {
                 calls += 1;
                 Ok(block.iter().flat_map(|caption| vector(caption)).collect())
             })
