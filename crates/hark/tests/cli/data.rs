@@ -374,7 +374,7 @@ fn soundscapes_are_made_once_and_completed_where_they_lack() {
     let made = tree(&place.path("out"));
     let again = place.ok(&args);
     assert!(
-        again.starts_with("out: was there already; 8 clips of 1 s, 0.3 MB\n"),
+        again.starts_with("out: already complete; 8 clips of 1 s, 0.3 MB\n"),
         "{again}"
     );
     assert_eq!(tree(&place.path("out")), made);
