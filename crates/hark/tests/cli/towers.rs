@@ -213,7 +213,7 @@ fn recordings_of_every_kind_become_rows() {
     ]);
     assert!(message.contains("another model or length of clips"), "{message}");
     let message = place.fails(&["embed", &wav, "--model", "tiny", "-o", "none/clips.npy"]);
-    assert!(message.contains("cannot be written"), "{message}");
+    assert!(message.contains("cannot write"), "{message}");
 }
 
 #[test]
