@@ -56,7 +56,7 @@ def main():
         recording = Path(scratch) / "long.wav"
         write_recording(recording, arguments.hours)
         print(f"{arguments.hours} h, {recording.stat().st_size / 1e6:.0f} MB")
-        command = [arguments.hark, "embed", recording, "--model", arguments.model, "--clip", "true",
+        command = [arguments.hark, "embed", recording, "--model", arguments.model, "--clip-seconds", "full",
                    "-o", Path(scratch) / "long.npy"]
         subprocess.run(command, check=True)
         print((Path(scratch) / "long.rows.csv").read_text(encoding="utf-8").splitlines()[1].split(",", 2)[2])

@@ -270,7 +270,7 @@ def compare(folder, scratch, hark, threads):
     home = scratch / "home"
     # Clips of 10 s, as the authors have them for AudioCaps; the layout's default is Clotho's 30 s.
     run(hark, home, "models", "import", folder / "authors.pt", "--name", "pair", "--tokenizer", folder / "tokenizer",
-        "--clip", SECONDS)
+        "--clip-seconds", SECONDS)
     run(hark, home, "models", "import", folder / "passt.pt", "--name", "passt")
     run(hark, home, "models", "import", folder / "hf-roberta", "--name", "roberta")
     clips = clip_paths(folder)

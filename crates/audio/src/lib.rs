@@ -20,6 +20,7 @@ mod caf;
 mod chunks;
 mod decode;
 mod error;
+mod extensions;
 mod fingerprint;
 mod id3;
 mod ixml;
@@ -39,6 +40,7 @@ mod wav;
 
 pub use decode::{Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MAX_CHANNELS, MAX_EMPTY_PACKETS, probe};
 pub use error::Error;
+pub use extensions::{AUDIO_EXTENSIONS, has_audio_extension};
 pub use fingerprint::{
     DELAY, Fingerprint, FingerprintError, Fingerprinter, LENGTHS, LIMIT, distance, same_recording,
 };
@@ -49,4 +51,4 @@ pub use peaks::Peaks;
 pub use resample::Resampler;
 pub use source::{MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Source};
 pub use stream::{Stream, Waveform, read};
-pub use summary::{AudioSummary, COLUMNS, summarize};
+pub use summary::{AudioSummary, COLUMNS, Summarizer, summarize};

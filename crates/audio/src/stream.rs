@@ -8,6 +8,7 @@ use crate::decode::{Damage, Decoder, Info};
 use crate::error::Error;
 use crate::resample::Resampler;
 use crate::source::Source;
+use crate::summary::{AudioSummary, Summarizer};
 
 /// Decodes and resamples one file, block after block.
 pub struct Stream {
@@ -17,6 +18,7 @@ pub struct Stream {
     block: Vec<f32>,
     samples: u64,
     finished: bool,
+    summarizer: Option<Summarizer>,
 }
 
 impl Stream {
@@ -36,6 +38,24 @@ impl Stream {
         Self::new(Decoder::from_source(source, name)?, rate)
     }
 
+    /// As [`Stream::open`], and makes a summary of the file from the same decoding, see [`Stream::summary`].
+    ///
+    /// # Errors
+    /// As [`Stream::open`].
+    pub fn open_summarized(path: &Path, rate: u32) -> Result<Self, Error> {
+        let mut stream = Self::open(path, rate)?;
+        stream.summarizer = Some(Summarizer::new(stream.info().clone())?);
+        Ok(stream)
+    }
+
+    /// The summary of a stream that was opened for one, once [`Stream::next_block`] has given `None`; it can be taken once.
+    pub fn summary(&mut self) -> Option<AudioSummary> {
+        let damage = self.decoder.damage().cloned();
+        self.summarizer
+            .take_if(|_| self.finished)
+            .map(|summarizer| summarizer.finish(damage))
+    }
+
     fn new(decoder: Decoder, rate: u32) -> Result<Self, Error> {
         let resampler = Resampler::new(decoder.info().rate, rate)?;
         Ok(Self {
@@ -45,6 +65,7 @@ impl Stream {
             block: Vec::new(),
             samples: 0,
             finished: false,
+            summarizer: None,
         })
     }
 
@@ -77,6 +98,9 @@ impl Stream {
         while self.block.is_empty() && !self.finished {
             if let Some(block) = self.decoder.next_block()? {
                 self.resampler.push(block, &mut self.block);
+                if let Some(summarizer) = &mut self.summarizer {
+                    summarizer.push(block);
+                }
             } else {
                 self.resampler.finish(&mut self.block);
                 self.finished = true;

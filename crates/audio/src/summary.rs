@@ -1,8 +1,8 @@
-//! What a library keeps of a recording's sound, from one pass over it.
+//! What a library keeps of a recording besides its embeddings, from one pass over it.
 //!
-//! In: a path. Out: what the file says of itself, its true length, the peaks of its waveform at a fixed width, its
-//! fingerprint, and what was wrong with it. The file is decoded once and block by block, so that memory does not grow with its length.
-//! Refused is what [`Decoder`] refuses.
+//! In: a path ([`summarize`]), or decoded blocks ([`Summarizer`]), so that who decodes a recording for another purpose need
+//! not decode it again. Out: the file's metadata, its true length, the peaks of its waveform at a fixed width, its
+//! fingerprint, and what was wrong with it. Blocks are not kept: memory does not grow with the recording's length.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::peaks::Peaks;
 use crate::resample::Resampler;
 
-/// Columns of an outline's waveform.
+/// Columns of a summary's waveform.
 pub const COLUMNS: usize = 400;
 
 /// The greatest value of a peak's byte, which stands for full scale.
@@ -47,35 +47,67 @@ fn summarize_decoder(
     path: &Path,
     go_on: &dyn Fn() -> bool,
 ) -> Result<AudioSummary, Error> {
-    let info = decoder.info().clone();
-    let mut peaks = Peaks::new(COLUMNS, info.rate);
-    let mut resampler = Resampler::new(info.rate, Fingerprint::RATE)?;
-    let mut listener = Fingerprinter::new();
-    let mut resampled = Vec::new();
+    let mut summarizer = Summarizer::new(decoder.info().clone())?;
     loop {
         if !go_on() {
             let path: PathBuf = path.to_owned();
             return Err(Error::Stopped { path });
         }
         let Some(block) = decoder.next_block()? else { break };
-        peaks.push(block);
-        resampler.push(block, &mut resampled);
-        listener.push(&resampled);
-        resampled.clear();
+        summarizer.push(block);
     }
-    resampler.finish(&mut resampled);
-    listener.push(&resampled);
-    Ok(AudioSummary {
-        info,
-        seconds: peaks.seconds(),
-        peaks: peaks
-            .columns()
-            .into_iter()
-            .flat_map(|(low, high)| [byte(low), byte(high)])
-            .collect(),
-        fingerprint: listener.finish(),
-        damage: decoder.damage().cloned(),
-    })
+    Ok(summarizer.finish(decoder.damage().cloned()))
+}
+
+/// Makes a summary of decoded blocks.
+pub struct Summarizer {
+    info: Info,
+    peaks: Peaks,
+    resampler: Resampler,
+    fingerprinter: Fingerprinter,
+    resampled: Vec<f32>,
+}
+
+impl Summarizer {
+    /// For the blocks of a recording of which `info` is known.
+    ///
+    /// # Errors
+    /// As [`Resampler::new`].
+    pub fn new(info: Info) -> Result<Self, Error> {
+        Ok(Self {
+            peaks: Peaks::new(COLUMNS, info.rate),
+            resampler: Resampler::new(info.rate, Fingerprint::RATE)?,
+            fingerprinter: Fingerprinter::new(),
+            resampled: Vec::new(),
+            info,
+        })
+    }
+
+    /// Takes the next block as [`Decoder::next_block`] gives it: at the file's own rate, mixed to one channel.
+    pub fn push(&mut self, block: &[f32]) {
+        self.peaks.push(block);
+        self.resampler.push(block, &mut self.resampled);
+        self.fingerprinter.push(&self.resampled);
+        self.resampled.clear();
+    }
+
+    /// The summary, once all blocks are in.
+    pub fn finish(mut self, damage: Option<Damage>) -> AudioSummary {
+        self.resampler.finish(&mut self.resampled);
+        self.fingerprinter.push(&self.resampled);
+        AudioSummary {
+            info: self.info,
+            seconds: self.peaks.seconds(),
+            peaks: self
+                .peaks
+                .columns()
+                .into_iter()
+                .flat_map(|(low, high)| [byte(low), byte(high)])
+                .collect(),
+            fingerprint: self.fingerprinter.finish(),
+            damage,
+        }
+    }
 }
 
 /// A sample in 127ths. Rounded away from zero, so that what can be heard can be seen.

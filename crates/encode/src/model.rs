@@ -221,6 +221,8 @@ pub struct ClipVector {
     pub segments: usize,
     /// What was wrong with the recording, if its sound could be read only in part.
     pub damage: Option<String>,
+    /// Waveform, fingerprint and metadata, from [`AudioEncoder::embed_and_summarize`] alone.
+    pub summary: Option<Box<hark_audio::AudioSummary>>,
 }
 
 /// The vector of a stretch of a recording.
@@ -387,10 +389,26 @@ impl AudioEncoder {
         hop_seconds: f64,
         deliver: &mut dyn FnMut(EmbedEvent) -> std::ops::ControlFlow<()>,
     ) -> Result<(), Error> {
+        self.embed_segments(self.windows(paths, hop_seconds), deliver)
+    }
+
+    /// As [`AudioEncoder::embed_windows`], with a [summary](ClipVector::summary) of each recording. Each is decoded once.
+    ///
+    /// # Errors
+    /// As [`AudioEncoder::embed_files`].
+    pub fn embed_and_summarize(
+        &self,
+        paths: &[PathBuf],
+        hop_seconds: f64,
+        deliver: &mut dyn FnMut(EmbedEvent) -> std::ops::ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.embed_segments(self.windows(paths, hop_seconds).summarized(), deliver)
+    }
+
+    fn windows<'a>(&self, paths: &'a [PathBuf], hop_seconds: f64) -> Segments<'a> {
         let hop = (hop_seconds * f64::from(self.rate())).round() as usize;
         let size = self.segment_samples();
-        let segments = Segments::with_windows(paths, self.rate(), size, self.card.clip, hop);
-        self.embed_segments(segments, deliver)
+        Segments::with_windows(paths, self.rate(), size, self.card.clip, hop)
     }
 
     /// Embeds recordings. Rows are in the order of the paths and have them as ids; a recording that cannot be read has no

@@ -12,7 +12,7 @@ use std::ops::{ControlFlow, Range};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use hark_audio::Stream;
+use hark_audio::{AudioSummary, Stream};
 
 use crate::card::ClipLength;
 use crate::model::{ClipVector, EmbedEvent, WindowVector};
@@ -56,6 +56,7 @@ struct End {
     segments: usize,
     seconds: f64,
     damage: Option<String>,
+    summary: Option<Box<AudioSummary>>,
 }
 
 /// Which segments of a recording are computed.
@@ -107,6 +108,8 @@ pub(crate) struct Segments<'a> {
     paths: &'a [PathBuf],
     rate: u32,
     cut: Cut,
+    /// Whether recordings are summarized on the way.
+    summarize: bool,
     next_file: usize,
     open: Option<Open>,
 }
@@ -157,8 +160,17 @@ impl<'a> Segments<'a> {
             paths,
             rate,
             cut,
+            summarize: false,
             next_file: 0,
             open: None,
+        }
+    }
+
+    /// The same segments, with a summary of each recording from the same decoding.
+    pub(crate) fn summarized(self) -> Self {
+        Self {
+            summarize: true,
+            ..self
         }
     }
 
@@ -172,7 +184,12 @@ impl<'a> Segments<'a> {
             let file = self.next_file;
             let path = self.paths.get(file)?;
             self.next_file += 1;
-            match Stream::open(path, self.rate) {
+            let opened = if self.summarize {
+                Stream::open_summarized(path, self.rate)
+            } else {
+                Stream::open(path, self.rate)
+            };
+            match opened {
                 Ok(stream) => {
                     self.open = Some(Open {
                         file,
@@ -199,6 +216,7 @@ impl<'a> Segments<'a> {
                     segments: open.plan.segments,
                     seconds: samples as f64 / f64::from(self.rate),
                     damage: open.stream.damage().map(ToString::to_string),
+                    summary: open.stream.summary().map(Box::new),
                 };
                 self.open = None;
                 Some(Piece::End { file, end })
@@ -501,6 +519,7 @@ impl Gathering<'_> {
             seconds: end.seconds,
             segments: clip.mean.segments,
             damage: end.damage,
+            summary: end.summary,
         })
     }
 }

@@ -719,3 +719,42 @@ fn a_damaged_model_folder_is_refused() {
         "model.safetensors",
     );
 }
+
+/// One decoding gives the summary and the vectors that two give, to the bit, for every format.
+#[test]
+fn a_summary_on_the_way_changes_nothing() {
+    let folder = saved(&imported("authors.pt"));
+    let encoder = AudioEncoder::open(folder.path(), &Compute::cpu(2)).unwrap();
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../audio/tests/files");
+    let mut paths: Vec<PathBuf> = fs_err::read_dir(files)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    assert!(paths.len() > 20, "{paths:?}");
+    let hop = encoder.segment_seconds() / 2.0;
+    let gather = |clips: &mut BTreeMap<usize, ClipVector>, event| {
+        if let EmbedEvent::Recording { file, result } = event {
+            clips.insert(file, result.unwrap());
+        }
+        ControlFlow::Continue(())
+    };
+    let (mut once, mut twice) = (BTreeMap::new(), BTreeMap::new());
+    encoder
+        .embed_and_summarize(&paths, hop, &mut |event| gather(&mut once, event))
+        .unwrap();
+    encoder
+        .embed_windows(&paths, hop, &mut |event| gather(&mut twice, event))
+        .unwrap();
+    assert_eq!((once.len(), twice.len()), (paths.len(), paths.len()));
+    for (file, mut clip) in once {
+        let summary = hark_audio::summarize(&paths[file], &|| true).unwrap();
+        assert_eq!(
+            clip.summary.take().as_deref(),
+            Some(&summary),
+            "{:?}",
+            paths[file]
+        );
+        assert_eq!(clip, twice[&file], "{:?}", paths[file]);
+    }
+}

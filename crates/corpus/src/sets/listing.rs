@@ -13,11 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// The extensions by which recordings are known when folders are listed, in small letters, best first.
-pub const AUDIO_EXTENSIONS: [&str; 18] = [
-    "wav", "flac", "aiff", "aif", "aifc", "caf", "wave", "bwf", "rf64", "ogg", "oga", "opus", "mp3", "m4a",
-    "mp4", "aac", "mka", "webm",
-];
+pub use hark_audio::AUDIO_EXTENSIONS;
 
 /// The most files that are listed for one dataset: 4,194,304, ten times the largest of the known sets.
 pub const MAX_FILES: usize = 1 << 22;

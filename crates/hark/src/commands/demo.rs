@@ -16,18 +16,17 @@ use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
 use hark_learn::trainer::SplitResult;
+use hark_library::{IndexOptions, Library, LibraryModel, OpenOptions, Setup};
 use hark_metrics::significance::{PairedTest, paired_t_test};
 use hark_metrics::{GradedReport, Report};
 use hark_soundscape::{Split, Truth};
 use serde_json::json;
 
+use super::index::IndexDisplay;
 use super::inputs::ThreadArgs;
 use super::train::{Training, generate_soundscapes};
 use crate::home::Home;
-use crate::library::LibraryModel;
-use crate::library::indexing::Indexing;
-use crate::library::plan::Shard;
-use crate::output;
+use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark demo
@@ -144,10 +143,10 @@ pub fn run(args: &Args) -> Result<()> {
     eprintln!(
         "{}. a library of {} test clips, indexed with the graded model: {}",
         METHODS.len() + 2,
-        output::group_digits(library.overview()?.files),
+        output::group_digits(library.store().overview()?.files),
         seconds(begun.elapsed())
     );
-    let answers = answers(&methods[1], &truth, &library, threads)?;
+    let answers = answers(&methods[1], &truth, &**library.store(), threads)?;
     if args.json {
         return output::print_json(&json!({
             "folder": args.folder,
@@ -303,35 +302,37 @@ impl Answer {
     }
 }
 
-/// The test clips as a library, as `hark index` would make it.
-fn library(args: &Args, home: &Home, method: &Method, threads: usize) -> Result<SqliteStore> {
+/// The test clips as a library, as `hark index` makes it.
+fn library(args: &Args, home: &Home, method: &Method, threads: usize) -> Result<Library> {
     let folder = args.folder.join("library");
-    let best = method.run.join(run::BEST);
-    let model = LibraryModel::find(home, &best.display().to_string())?;
-    let encoder = model.audio(&Compute::cpu(threads))?;
-    let settings = model.settings(&encoder, encoder.segment_seconds());
-    // One of an earlier training is of no use.
-    if SqliteStore::open(&folder).is_ok_and(|store| *store.settings() != settings) {
+    let best = method.run.join(run::BEST).display().to_string();
+    let model = LibraryModel::find(&home.models(), &best)?;
+    // A library of an earlier training is replaced.
+    if SqliteStore::open(&folder).is_ok_and(|store| store.settings().fingerprint != model.fingerprint) {
         SqliteStore::remove(&folder)?;
     }
-    let store = SqliteStore::open_or_create(&folder, &settings)?;
     let clips = method
         .judged
         .data
         .clips
         .first()
-        .and_then(|clip| clip.path.parent());
-    let clips = fs_err::canonicalize(clips.context("no test clips")?)?;
-    store.add_root(&clips.to_string_lossy())?;
-    let indexing = Indexing {
-        store: &store,
-        listener: &|| Ok(&encoder),
-        notes: None,
-        part: Shard::ALL,
-        copies: true,
+        .and_then(|clip| clip.path.parent())
+        .context("no test clips")?;
+    let setup = Setup {
+        open: OpenOptions {
+            model: Some(best),
+            compute: Compute::cpu(threads),
+            cancelled: Some(progress::stopped),
+        },
+        folders: vec![clips.to_owned()],
+        ..Setup::default()
     };
-    indexing.run()?;
-    Ok(store)
+    let library = Library::open_to_index(folder, &home.models(), &setup)?;
+    let display = IndexDisplay::default();
+    let indexed = library.index(&IndexOptions::default(), &|event| display.show(&event));
+    display.clear();
+    indexed?;
+    Ok(library)
 }
 
 /// Three captions of the test split as queries, embedded by the model as it lies on disk, and put to the library.

@@ -1,35 +1,35 @@
-//! `hark describe`: the captions that fit a recording best.
+//! `hark describe`: ranks captions for a recording.
 
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
+use hark_library::{LibraryModel, ModelEmbedder};
 use serde_json::json;
 
 use super::inputs::{CaptionArgs, ThreadArgs};
 use crate::home::Home;
-use crate::library::{LibraryModel, ModelEmbedder};
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark describe clip.wav --captions captions.csv --model my-model
   hark describe *.wav --captions words.txt --model my-model -n 3 --json
 
-The file of captions is any that hark reads; a plain text has one caption a line. What stands first fits
-best; the numbers are cosines, which say little by themselves.";
+Captions come from any file that hark reads; a plain text file has one caption per line. The best caption
+comes first. Scores are cosine similarities: they order captions and mean little by themselves.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Recordings
+    /// Recordings to describe
     #[arg(value_name = "RECORDING", required = true)]
     recordings: Vec<PathBuf>,
     #[command(flatten)]
     captions: CaptionArgs,
-    /// The model: a name of `hark models list`, or a model folder
+    /// Model: a name of `hark models list`, or a model folder
     #[arg(long, value_name = "NAME")]
     model: String,
-    /// How many captions to show
+    /// Maximum number of captions
     #[arg(short = 'n', long, value_name = "N", default_value = "5")]
     limit: usize,
     #[command(flatten)]
@@ -48,29 +48,29 @@ pub fn run(args: &Args) -> Result<()> {
     if captions.is_empty() {
         bail!("no captions");
     }
-    let model = LibraryModel::find(&Home::find()?, &args.model)?;
-    let ears = ModelEmbedder::new(model, args.threads.compute());
-    // A model that cannot hear is found out before thousands of captions are read.
-    ears.listener()?;
-    let bar = progress::items("reading captions");
-    let read = ears
-        .reader()?
+    let model = LibraryModel::find(&Home::find()?.models(), &args.model)?;
+    let embedder = ModelEmbedder::new(model, args.threads.compute()).cancelled_by(Some(progress::stopped));
+    // A model without an audio tower fails before thousands of captions are embedded.
+    embedder.audio_encoder()?;
+    let bar = progress::items("embedding captions");
+    let embedded = embedder
+        .text_encoder()?
         .embed(&captions, &|done, total| progress::show(&bar, done, total));
     bar.finish_and_clear();
-    let read = read?;
+    let embedded = embedded?;
     let mut described = Vec::new();
     let mut failed = 0;
     for path in &args.recordings {
-        let vector = match ears.hear(path) {
+        let vector = match embedder.embed_audio(path) {
             Ok(vector) => vector,
             Err(error) if !progress::stopped() => {
-                eprintln!("hark: {error:#}");
+                eprintln!("hark: {error}");
                 failed += 1;
                 continue;
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
-        let scores = read.rows();
+        let scores = embedded.rows();
         let scores = scores.map(|caption| caption.iter().zip(&vector).map(|(a, b)| a * b).sum::<f32>());
         let mut ranked: Vec<(f32, &str)> = scores.zip(captions.iter().copied()).collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if failed > 0 {
         bail!(
-            "{} of {} recordings could not be read",
+            "cannot read {} of {} recordings",
             output::group_digits(failed as u64),
             output::group_digits(args.recordings.len())
         );

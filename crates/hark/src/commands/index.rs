@@ -1,74 +1,79 @@
-//! `hark index`: recordings into a library.
+//! `hark index`: adds recordings to a library and keeps it up to date.
 
-use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
-use hark_audio::Fingerprint;
-use hark_catalogue::{AudioInfo, Store, duplicates};
-use hark_encode::model::AudioEncoder;
+use hark_catalogue::Overview;
+use hark_library::{IndexEvent, IndexOptions, Library, OpenOptions, Outcome, Setup, Shard};
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::inputs::ThreadArgs;
+use super::renamed::{Renamed, renamed_to};
 use crate::home::Home;
-use crate::library::indexing::{Indexing, Outcome};
-use crate::library::notes::NoteArgs;
-use crate::library::plan::Shard;
-use crate::library::watch::Watch;
-use crate::library::{LibraryArgs, LibraryModel};
+use crate::library::{LibraryArgs, NoteArgs};
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark index ~/Sounds --model my-model
-  hark index                                   (looks again at the folders that the library has)
+  hark index                                   (updates the folders that the library has)
   hark index ~/Field --tags tags.csv --captions captions.csv --watch
-  hark index --duplicates                      (recordings that are there twice, in whatever format)
+  hark index --duplicates                      (lists recordings that exist twice, in any format)
   hark index --check
-  hark index /mnt/archive --store postgres://me@server/sounds --part 1/4   (one of four machines)
+  hark index /mnt/archive --store postgres://me@server/sounds --shard 1/4   (one of four machines)
 
-Files whose length and time of change are the same cost no more than a look. A file that was renamed or
-moved is recognised by its content and is not embedded again; one that is gone is dropped from the library,
-but not those of a folder that cannot be reached. You may stop the command at any moment: it goes on from there.";
+Files with unchanged size and modification time are skipped. A file that was renamed or moved is recognised
+by its content and not embedded again. Files that are gone are removed from the library, except those of a
+folder that cannot be read. The command can be interrupted at any time; run it again to continue.";
 
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Folders with recordings; they are remembered [default: those that the library has]
+    /// Folders with recordings, which the library remembers [default: the library's folders]
     #[arg(value_name = "FOLDER")]
     folders: Vec<PathBuf>,
     #[command(flatten)]
     library: LibraryArgs,
-    /// The model: a name of `hark models list`, or a model folder [default: the one that the library was made with]
+    /// Model: a name of `hark models list`, or a model folder [default: the library's model]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Seconds from one window of a long recording to the next [default: as long as a window, which is what the model hears at once]
+    /// Distance between the windows of a long recording, in seconds [default: the length of a window]
     #[arg(long, value_name = "SECONDS")]
     hop: Option<f64>,
     #[command(flatten)]
     notes: NoteArgs,
-    /// Stay, and index what changes
+    /// Keep running, and index what changes
     #[arg(long)]
     watch: bool,
-    /// Index only one of several equal parts of the files, such as 1/4: for machines that share a server
+    /// Index only the K-th of N shares of the files, such as 1/4, for machines that share a server
     #[arg(long, value_name = "K/N")]
-    part: Option<Shard>,
-    /// Drop everything that the library has, and index its folders again
+    shard: Option<Shard>,
+    /// Drop everything but the library's folders, and index them again
     #[arg(long)]
-    anew: bool,
-    /// Take a folder from the library, with its recordings
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["folders", "watch", "anew"])]
-    forget: Vec<PathBuf>,
-    /// Look for contradictions in the library, and change nothing
-    #[arg(long, conflicts_with_all = ["folders", "watch", "anew", "forget"])]
+    rebuild: bool,
+    /// Remove a folder and its recordings from the library (repeatable)
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["folders", "watch", "rebuild"])]
+    remove_folder: Vec<PathBuf>,
+    /// Check the library for inconsistencies; changes nothing
+    #[arg(long, conflicts_with_all = ["folders", "watch", "rebuild", "remove_folder"])]
     check: bool,
-    /// Print all that the library knows as text, and change nothing
-    #[arg(long, conflicts_with_all = ["folders", "watch", "anew", "forget", "check"])]
+    /// Print the whole library as text; changes nothing
+    #[arg(long, conflicts_with_all = ["folders", "watch", "rebuild", "remove_folder", "check"])]
     dump: bool,
-    /// List recordings that are there more than once, in whatever format, and change nothing
-    #[arg(long, conflicts_with_all = ["folders", "watch", "anew", "forget", "check", "dump"])]
+    /// List recordings that exist more than once, in any format; changes nothing
+    #[arg(long, conflicts_with_all = ["folders", "watch", "rebuild", "remove_folder", "check", "dump"])]
     duplicates: bool,
+    #[arg(long = "part", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--shard"))]
+    _part: Option<Renamed>,
+    #[arg(long = "anew", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--rebuild"))]
+    _anew: Option<Renamed>,
+    #[arg(long = "forget", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--remove-folder"))]
+    _forget: Option<Renamed>,
     #[command(flatten)]
     threads: ThreadArgs,
     /// Print JSON
@@ -78,34 +83,55 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
-    let threads = args.threads.count().get();
-    // Files are read side by side. It can be set but once, and nothing before this has.
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build_global()?;
+    let open = OpenOptions {
+        model: args.model.clone(),
+        compute: args.threads.compute(),
+        cancelled: Some(progress::stopped),
+    };
     if args.check {
-        return check(args, &home);
+        return check(args, &args.library.open(&home, &open)?);
     }
     if args.dump {
+        let library = args.library.open(&home, &open)?;
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        hark_catalogue::dump(&*args.library.open(&home, threads)?, &mut out)?;
+        hark_catalogue::dump(&**library.store(), &mut out)?;
         return Ok(std::io::Write::flush(&mut out)?);
     }
     if args.duplicates {
-        let store = args.library.open(&home, threads)?;
-        let groups = find_duplicates(&*store)?;
-        return show_duplicates(args, &groups);
+        let library = args.library.open(&home, &open)?;
+        return show_duplicates(args, &library.duplicates(&|| !progress::stopped())?);
     }
-    index(args, &home)
+    let setup = Setup {
+        open,
+        hop_seconds: args.hop,
+        folders: args.folders.clone(),
+        remove_folders: args.remove_folder.clone(),
+        rebuild: args.rebuild,
+    };
+    let notes = args.notes.read()?;
+    let library = Library::open_to_index(args.library.location(&home)?, &home.models(), &setup)?;
+    if let Some(error) = library.unreadable() {
+        eprintln!("hark: warning: {error}; the library is rebuilt");
+    }
+    let options = IndexOptions {
+        notes: notes.as_ref(),
+        shard: args.shard.unwrap_or_default(),
+    };
+    if args.watch {
+        return watch(args, &library, &options);
+    }
+    let display = IndexDisplay::default();
+    let outcome = library.index(&options, &|event| display.show(&event));
+    display.clear();
+    report(args, &library, &outcome?)
 }
 
-fn check(args: &Args, home: &Home) -> Result<()> {
-    let store = args.library.open(home, args.threads.count().get())?;
-    let faults = store.check()?;
+fn check(args: &Args, library: &Library) -> Result<()> {
+    let faults = library.store().check()?;
     if args.json {
         output::print_json(&json!({"library": args.library.name, "faults": faults}))?;
     } else {
-        let seen = store.overview()?;
+        let seen = library.store().overview()?;
         for fault in &faults {
             output::print(&format!("{}\n", output::sanitize(fault)))?;
         }
@@ -119,186 +145,166 @@ fn check(args: &Args, home: &Home) -> Result<()> {
     }
     ensure!(
         faults.is_empty(),
-        "the library has faults; `hark index --anew` makes it from nothing (if it cannot be read, with its folders and --model)"
+        "the library has faults; rebuild it with hark index --rebuild (if it cannot be read, name its folders and --model)"
     );
     Ok(())
 }
 
-fn index(args: &Args, home: &Home) -> Result<()> {
-    let place = args.library.place(home)?;
-    let threads = args.threads.count().get();
-    let before = match place.open(threads) {
-        Err(error) if args.anew && error.is_of_library() => {
-            eprintln!("hark: warning: {error}; it is made from nothing");
-            None
+/// Indexes again whenever something changes, until Ctrl-C.
+fn watch(args: &Args, library: &Library, options: &IndexOptions<'_>) -> Result<()> {
+    let display = IndexDisplay::default();
+    let ended = library.watch(options, &|event| {
+        match &event {
+            IndexEvent::NotWatched { folder, reason } => {
+                eprintln!("hark: warning: cannot watch {folder}, it is scanned every minute: {reason}");
+            }
+            IndexEvent::Indexed { outcome } => {
+                display.clear();
+                let reported = match outcome {
+                    Ok(outcome) => report(args, library, outcome),
+                    Err(error) => Err(anyhow::anyhow!("{error}")),
+                };
+                if let Err(error) = reported {
+                    eprintln!("hark: {error:#}");
+                }
+            }
+            IndexEvent::Watching { folders } => {
+                eprintln!("watching {}; press Ctrl-C to stop", folders.join(", "));
+            }
+            _ => {}
         }
-        opened => opened?.map(|store| store.settings().clone()),
-    };
-    let notes = args.notes.read()?;
-    let folders = args
-        .folders
-        .iter()
-        .map(|folder| root(folder))
-        .collect::<Result<Vec<_>>>()?;
-    let named = args.model.as_deref();
-    let model = match (named, &before) {
-        (Some(name), _) => LibraryModel::find(home, name)?,
-        (None, Some(settings)) => LibraryModel::of(home, settings, None)?,
-        (None, None) => bail!(
-            "a new library needs a model: give --model (see hark models list; hark demo trains a small one)"
-        ),
-    };
-    ensure!(
-        before.is_some() || !folders.is_empty(),
-        "the library {} is not there yet: name the folders that it shall have",
-        args.library.name
-    );
-    // The window is what the model hears at once; that is asked of the model itself, unless the library knows.
-    let loaded = OnceCell::new();
-    let listener = || -> Result<&AudioEncoder> {
-        if loaded.get().is_none() {
-            let _ = loaded.set(model.audio(&args.threads.compute())?);
-        }
-        loaded.get().context("no audio encoder")
-    };
-    let fits = before.as_ref().filter(|settings| {
-        let same_hop = |hop: f64| (hop - settings.hop_seconds).abs() < 1e-9;
-        settings.fingerprint == model.fingerprint && args.hop.is_none_or(same_hop)
+        display.show(&event)
     });
-    let settings = if let Some(settings) = fits {
-        settings.clone()
+    display.clear();
+    Ok(ended?)
+}
+
+/// The bar of an indexing.
+#[derive(Default)]
+pub struct IndexDisplay(Mutex<Option<(Stage, ProgressBar, Instant)>>);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Stage {
+    Scanning,
+    Indexing,
+    Optimizing,
+}
+
+impl IndexDisplay {
+    /// Shows an event; breaks after Ctrl-C.
+    pub fn show(&self, event: &IndexEvent<'_>) -> ControlFlow<()> {
+        match event {
+            IndexEvent::Scanning { files } => self.bar(Stage::Scanning, |bar, _| {
+                bar.set_message(format!("{} files", output::group_digits(*files)));
+            }),
+            IndexEvent::Indexing { done, total, seconds } => self.bar(Stage::Indexing, |bar, begun| {
+                bar.set_length(*total as u64);
+                bar.set_position(*done as u64);
+                let rate = seconds / begun.elapsed().as_secs_f64().max(1e-3);
+                bar.set_message(format!("{rate:.0}"));
+            }),
+            IndexEvent::Optimizing { done, total } => self.bar(Stage::Optimizing, |bar, _| {
+                bar.set_length(*total);
+                bar.set_position(*done);
+            }),
+            _ => {}
+        }
+        if progress::stopped() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    fn bar(&self, stage: Stage, update: impl FnOnce(&ProgressBar, Instant)) {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.as_ref().is_none_or(|(current, ..)| *current != stage) {
+            if let Some((_, bar, _)) = shown.take() {
+                bar.finish_and_clear();
+            }
+            let bar = match stage {
+                Stage::Scanning => progress::spinner("looking for recordings"),
+                Stage::Indexing => progress::recordings("indexing"),
+                Stage::Optimizing => progress::items("making search fast"),
+            };
+            *shown = Some((stage, bar, Instant::now()));
+        }
+        if let Some((_, bar, begun)) = &*shown {
+            update(bar, *begun);
+        }
+    }
+
+    /// Removes the bar.
+    pub fn clear(&self) {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((_, bar, _)) = shown {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Prints what an indexing did. Files that could not be decoded are an error, after all others are in the library.
+fn report(args: &Args, library: &Library, outcome: &Outcome) -> Result<()> {
+    let seen = library.store().overview()?;
+    // All recordings are compared with all: only if there are new ones.
+    let duplicates = if outcome.new + outcome.changed > 0 {
+        library.duplicates(&|| !progress::stopped())?
     } else {
-        let encoder = listener()?;
-        let window = encoder.segment_seconds();
-        let (hop, least) = (args.hop.unwrap_or(window), window / 10.0);
-        ensure!(
-            (least..=window).contains(&hop),
-            "windows of this model are {window} s long: --hop takes {least} to {window}"
-        );
-        model.settings(encoder, hop)
+        Vec::new()
     };
-    if args.anew {
-        place.renew(&settings)?;
+    if args.json {
+        output::print_json(&json!({
+            "library": args.library.name, "model": library.store().settings().model, "recordings": seen.files, "windows": seen.windows,
+            "seconds": seen.seconds, "folders": seen.roots, "outcome": outcome, "duplicates": duplicates.len(),
+        }))?;
+    } else {
+        show_outcome(outcome);
+        show_overview(args, &seen, outcome, duplicates.len());
     }
-    let (store, _lock) = place.open_or_create(&settings, threads)?;
-    for folder in &folders {
-        store.add_root(folder)?;
-    }
-    for folder in &args.forget {
-        let folder = forgotten(folder)?;
-        let roots = store.roots()?;
-        ensure!(
-            roots.contains(&folder),
-            "{folder} is not a folder of the library, which has: {}",
-            roots.join(", ")
-        );
-        store.remove_root(&folder)?;
-    }
-    let indexing = Indexing {
-        store: &*store,
-        listener: &listener,
-        notes: notes.as_ref(),
-        part: args.part.unwrap_or(Shard::ALL),
-        copies: place.has_one_writer(),
-    };
-    if args.watch {
-        return watch(args, &indexing, &*store);
-    }
-    once(args, &indexing, &*store)
-}
-
-/// A folder of the library as it is kept there; it may be gone from the disk.
-fn forgotten(folder: &Path) -> Result<String> {
-    let folder = fs_err::canonicalize(folder).or_else(|_| std::path::absolute(folder))?;
-    Ok(folder.to_string_lossy().trim_end_matches('/').to_owned())
-}
-
-/// The folder as the library keeps it.
-fn root(folder: &Path) -> Result<String> {
-    let folder = fs_err::canonicalize(folder)?;
-    ensure!(folder.is_dir(), "{}: not a folder", folder.display());
-    match folder.to_str() {
-        Some(path) => Ok(path.to_owned()),
-        None => bail!("{}: its name is not Unicode", folder.display()),
-    }
-}
-
-fn watch(args: &Args, indexing: &Indexing<'_>, store: &dyn Store) -> Result<()> {
-    let roots = store.roots()?;
-    // Before the first look: what changes meanwhile is seen by the second.
-    let watch = Watch::new(&roots, &|message| eprintln!("hark: warning: {message}"))?;
-    loop {
-        // A pass that cannot be made, or files that cannot be read, are no reason to look no more.
-        match once(args, indexing, store) {
-            Err(error) if progress::stopped() => return Err(error),
-            Err(error) => eprintln!("hark: {error:#}"),
-            Ok(()) => {}
-        }
-        eprintln!("watching {}; Ctrl-C ends it", roots.join(", "));
-        if !watch.wait(&progress::stopped) {
-            return Ok(());
-        }
-    }
-}
-
-/// One pass over all folders, and what it came to.
-fn once(args: &Args, indexing: &Indexing<'_>, store: &dyn Store) -> Result<()> {
-    let outcome = indexing.run()?;
-    let bar = progress::items("making search fast");
-    let tidied = store.optimize(&mut |done, total| progress::show(&bar, done, total));
-    bar.finish_and_clear();
-    tidied?;
-    report(args, store, &outcome)?;
     ensure!(
         outcome.failed.is_empty(),
-        "{} of the files could not be read; the others are in the library",
+        "cannot read {} of the files; the others are in the library",
         output::group_digits(outcome.failed.len())
     );
     Ok(())
 }
 
-fn report(args: &Args, store: &dyn Store, outcome: &Outcome) -> Result<()> {
-    let seen = store.overview()?;
-    // All are compared with all: not for nothing.
-    let twice = if outcome.new + outcome.changed > 0 {
-        find_duplicates(store)?
-    } else {
-        Vec::new()
-    };
-    if args.json {
-        return output::print_json(&json!({
-            "library": args.library.name, "model": store.settings().model, "recordings": seen.files, "windows": seen.windows,
-            "seconds": seen.seconds, "folders": seen.roots, "outcome": outcome, "duplicates": twice.len(),
-        }));
-    }
-    for (what, list) in [
-        ("could not be looked at, and stays as it was", &outcome.unseen),
-        ("could be read only in part", &outcome.damaged),
-    ] {
-        for (path, why) in list {
-            eprintln!(
-                "hark: warning: {} {what}: {}",
-                output::sanitize(path),
-                output::sanitize(why)
-            );
-        }
-    }
-    for path in &outcome.restless {
+/// Says what went wrong, file by file.
+fn show_outcome(outcome: &Outcome) {
+    for (path, why) in &outcome.unreadable {
         eprintln!(
-            "hark: warning: {} changed while it was read; the next run takes it",
+            "hark: warning: cannot read {}: {} (index entry kept)",
+            output::sanitize(path),
+            output::sanitize(why)
+        );
+    }
+    for (path, why) in &outcome.damaged {
+        eprintln!(
+            "hark: warning: {} is damaged, indexed in part: {}",
+            output::sanitize(path),
+            output::sanitize(why)
+        );
+    }
+    for path in &outcome.changed_while_reading {
+        eprintln!(
+            "hark: warning: {} changed while it was read; run hark index again",
             output::sanitize(path)
         );
     }
     for failure in outcome.failed.iter().chain(&outcome.still_failing) {
         eprintln!("hark: {}", output::sanitize(&failure.message));
     }
+}
+
+/// One line on the whole library, and what the run changed.
+fn show_overview(args: &Args, seen: &Overview, outcome: &Outcome, duplicates: usize) {
     let parts = [
         ("new", outcome.new),
         ("changed", outcome.changed),
         ("moved", outcome.moved),
         ("removed", outcome.removed),
         ("unchanged", outcome.unchanged),
-        ("with other notes", outcome.annotated),
+        ("with new notes", outcome.annotated),
         ("unreadable", outcome.failed.len() + outcome.still_failing.len()),
     ];
     let parts: Vec<String> = parts
@@ -313,22 +319,21 @@ fn report(args: &Args, store: &dyn Store, outcome: &Outcome) -> Result<()> {
         length(seen.seconds),
         output::group_digits(seen.windows),
         if parts.is_empty() {
-            "nothing found".to_owned()
+            "no recordings found".to_owned()
         } else {
             parts.join(", ")
         }
     );
-    if !twice.is_empty() {
+    if duplicates > 0 {
         eprintln!(
-            "recordings that are there more than once: {}; hark index --duplicates lists them",
-            output::group_digits(twice.len())
+            "{} recordings exist more than once; list them with hark index --duplicates",
+            output::group_digits(duplicates)
         );
     }
-    Ok(())
 }
 
-/// Hours, minutes and seconds, as people read them.
-pub fn length(seconds: f64) -> String {
+/// `2 h 05 min`, `3 min 20 s`.
+fn length(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
     if hours > 0 {
@@ -336,13 +341,6 @@ pub fn length(seconds: f64) -> String {
     } else {
         format!("{minutes} min {seconds:02} s")
     }
-}
-
-fn find_duplicates(store: &dyn Store) -> Result<Vec<Vec<String>>> {
-    let heard = |sound: &AudioInfo| Fingerprint::from_bytes(&sound.fingerprint).ok();
-    let same_recording =
-        |a: &Fingerprint, b: &Fingerprint| !progress::stopped() && hark_audio::same_recording(a, b);
-    Ok(duplicates(store, &heard, &same_recording)?)
 }
 
 fn show_duplicates(args: &Args, groups: &[Vec<String>]) -> Result<()> {
@@ -356,7 +354,7 @@ fn show_duplicates(args: &Args, groups: &[Vec<String>]) -> Result<()> {
         output::print("\n")?;
     }
     eprintln!(
-        "recordings that are there more than once: {}",
+        "{} recordings exist more than once",
         output::group_digits(groups.len())
     );
     Ok(())

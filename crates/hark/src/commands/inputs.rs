@@ -116,14 +116,14 @@ pub fn gather(texts: &[String], files: &[PathBuf], columns: &ColumnArgs) -> Resu
     Ok(captions)
 }
 
-/// Which segments of a recording count: `true`, or a number of seconds.
-pub fn clip(text: &str) -> Result<ClipLength, String> {
-    if text == "true" {
+/// Which part of a recording counts: `full`, or a number of seconds.
+pub fn clip_seconds(text: &str) -> Result<ClipLength, String> {
+    if text == "full" {
         return Ok(ClipLength::Full);
     }
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(ClipLength::Fixed { seconds }),
-        _ => Err("give `true`, or a number of seconds from 0.1 to 3600".to_owned()),
+        _ => Err("expected `full`, or a number of seconds from 0.1 to 3600".to_owned()),
     }
 }
 

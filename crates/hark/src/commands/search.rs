@@ -1,18 +1,17 @@
 //! `hark search`: finds recordings of a library.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args as ClapArgs;
-use hark_catalogue::{EmbedError, Embedder, Filter, Hit, Mode, Question, Settings, ask};
-use hark_encode::Compute;
+use hark_catalogue::{Filter, Hit, Mode, Question};
+use hark_library::OpenOptions;
 use serde::Serialize;
 
 use super::inputs::ThreadArgs;
 use crate::home::Home;
-use crate::library::{LibraryArgs, LibraryModel, ModelEmbedder};
-use crate::output;
+use crate::library::LibraryArgs;
+use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark search rain on a tin roof
@@ -185,38 +184,6 @@ impl Args {
     }
 }
 
-/// The library's model, looked up when it is first needed: a search by words needs none.
-struct LibraryEmbedder<'a> {
-    home: &'a Home,
-    settings: &'a Settings,
-    name: Option<&'a str>,
-    compute: Compute,
-    model: OnceLock<ModelEmbedder>,
-}
-
-impl LibraryEmbedder<'_> {
-    fn model(&self) -> Result<&ModelEmbedder, EmbedError> {
-        if let Some(model) = self.model.get() {
-            return Ok(model);
-        }
-        let model = LibraryModel::of(self.home, self.settings, self.name)
-            .map_err(|error| EmbedError::Model { source: error.into() })?;
-        Ok(self
-            .model
-            .get_or_init(|| ModelEmbedder::new(model, self.compute.clone())))
-    }
-}
-
-impl Embedder for LibraryEmbedder<'_> {
-    fn embed_text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        self.model()?.embed_text(texts)
-    }
-
-    fn embed_audio(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
-        self.model()?.embed_audio(recording)
-    }
-}
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Report<'a> {
@@ -227,15 +194,12 @@ struct Report<'a> {
 pub fn run(args: &Args) -> Result<()> {
     let question = args.question()?;
     let home = Home::find()?;
-    let store = args.library.open(&home, args.threads.count().get())?;
-    let embedder = LibraryEmbedder {
-        home: &home,
-        settings: store.settings(),
-        name: args.model.as_deref(),
+    let options = OpenOptions {
+        model: args.model.clone(),
         compute: args.threads.compute(),
-        model: OnceLock::new(),
+        cancelled: Some(progress::stopped),
     };
-    let hits = ask(&*store, &embedder, &question)?.hits;
+    let hits = args.library.open(&home, &options)?.search(&question)?;
     if args.json {
         output::print_json(&Report {
             library: &args.library.name,

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
+use hark_library::{LibraryModel, ModelEmbedder, OpenOptions};
 use hark_serve::{Options, serve};
 
 use super::inputs::ThreadArgs;
 use crate::home::Home;
-use crate::library::{LibraryArgs, LibraryModel, ModelEmbedder};
+use crate::library::LibraryArgs;
 use crate::progress;
 
 const EXAMPLES: &str = "Examples:
@@ -57,12 +58,19 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     // Searches run side by side, each on one thread.
-    let store = args.library.open(&home, 1)?;
-    let model = LibraryModel::of(&home, store.settings(), args.model.as_deref())?;
+    let open = OpenOptions {
+        model: args.model.clone(),
+        compute: hark_encode::Compute::cpu(1),
+        cancelled: Some(progress::stopped),
+    };
+    let store = args.library.open(&home, &open)?.store().clone();
+    let model = LibraryModel::of(&home.models(), store.settings(), args.model.as_deref())?;
     let threads = args.threads.count().get();
-    let ears = ModelEmbedder::new(model, hark_encode::Compute::cpu(1));
+    let embedder = ModelEmbedder::new(model, open.compute.clone()).cancelled_by(open.cancelled);
     eprintln!("loading the model");
-    ears.read(&["silence"]).context("the model cannot read")?;
+    embedder
+        .embed_text(&["silence"])
+        .context("the model cannot read")?;
     let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
     let options = Options {
         address: SocketAddr::new(args.address, args.port),
@@ -79,7 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     serve(
         store,
-        Arc::new(ears),
+        Arc::new(embedder),
         options,
         &mut |address| eprintln!("http://{address}/ is ready; Ctrl-C ends it"),
         &progress::stopped,

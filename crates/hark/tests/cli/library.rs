@@ -135,7 +135,7 @@ fn a_library_follows_its_folders() {
     assert_eq!((counts(&away)[3], away["recordings"].as_u64()), (0, Some(5)));
     assert_eq!(away["outcome"]["unseen"].as_array().unwrap().len(), 1);
     let sounds = format!("{}/", place.path("sounds").display());
-    let forgotten = index(&place, &["--forget", &sounds]);
+    let forgotten = index(&place, &["--remove-folder", &sounds]);
     assert_eq!(forgotten["recordings"], 0);
 }
 
@@ -391,20 +391,20 @@ fn what_makes_no_library_is_refused() {
     place.ok(&other);
     let message = place.fails(&["index", "sounds", "--model", "other"]);
     assert!(
-        message.contains("tiny") && message.contains("--anew"),
+        message.contains("tiny") && message.contains("--rebuild"),
         "{message}"
     );
     let message = place.fails(&["search", "dog", "--model", "other"]);
     assert!(
-        message.contains("tiny") && message.contains("--anew"),
+        message.contains("tiny") && message.contains("--rebuild"),
         "{message}"
     );
     let message = place.fails(&["index", "--hop", "0.5"]);
-    assert!(message.contains("--anew"), "{message}");
+    assert!(message.contains("--rebuild"), "{message}");
     // The way out works, and keeps the folders.
-    let anew = index(&place, &["--anew", "--model", "other", "--hop", "0.5"]);
-    assert_eq!(counts(&anew), [4, 0, 0, 0, 0]);
-    assert!(anew["windows"].as_u64().unwrap() > 10);
+    let rebuilt = index(&place, &["--rebuild", "--model", "other", "--hop", "0.5"]);
+    assert_eq!(counts(&rebuilt), [4, 0, 0, 0, 0]);
+    assert!(rebuilt["windows"].as_u64().unwrap() > 10);
     place.ok(&["index", "--check"]);
 }
 

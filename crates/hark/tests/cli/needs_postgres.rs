@@ -75,7 +75,7 @@ fn a_library_on_a_server_is_the_one_in_a_folder() {
     for part in ["1/2", "2/2"] {
         place.run(
             &[
-                &["index", "sounds", "--model", "tiny", "--part", part],
+                &["index", "sounds", "--model", "tiny", "--shard", part],
                 &shared[..],
             ]
             .concat(),
@@ -83,14 +83,14 @@ fn a_library_on_a_server_is_the_one_in_a_folder() {
     }
     assert_eq!(dump(&place, &shared), dump(&place, &[]));
     // Made anew with another hop, and gone with its last folder.
-    let anew = place.run(&[&["index", "--anew", "--hop", "0.5"], &there[..]].concat());
+    let rebuilt = place.run(&[&["index", "--rebuild", "--hop", "0.5"], &there[..]].concat());
     assert!(
-        text(&anew.stderr).contains("4 recordings"),
+        text(&rebuilt.stderr).contains("4 recordings"),
         "{}",
-        text(&anew.stderr)
+        text(&rebuilt.stderr)
     );
     let message = place.fails(&["search", "x", "--name", "none", "--store", &url]);
-    assert!(message.contains("no library called none"), "{message}");
+    assert!(message.contains("library none does not exist"), "{message}");
 }
 
 /// A server that is killed and started anew.
@@ -155,7 +155,7 @@ fn killed_on_either_side_nothing_is_lost_or_doubled() {
     place.ok(&[&["index", "--check"], &there[..]].concat());
     // From nothing again, and now it is the server that dies, five times, in the midst of it.
     let mut child = place
-        .command(&[&["index", "--anew"], &begin[..]].concat())
+        .command(&[&["index", "--rebuild"], &begin[..]].concat())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

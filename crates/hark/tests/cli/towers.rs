@@ -40,8 +40,8 @@ pub fn import_arguments<'a>(file: &'a str, tokenizer: &'a str) -> Vec<&'a str> {
         "2",
         "--segment-seconds",
         "1",
-        "--clip",
-        "true",
+        "--clip-seconds",
+        "full",
     ]
 }
 
@@ -208,7 +208,7 @@ fn recordings_of_every_kind_become_rows() {
         "-o",
         "clips.npy",
         "--resume",
-        "--clip",
+        "--clip-seconds",
         "2",
     ]);
     assert!(message.contains("another model or length of clips"), "{message}");
@@ -259,7 +259,7 @@ fn the_wrong_kind_of_model_is_said() {
     let message = place.fails(&["embed", &wav, "--model", "caption-static", "-o", "x.npy"]);
     assert!(message.contains("reads captions, not recordings"), "{message}");
     let message = place.fails(&["relevance", "similarity", "a", "b", "--model", "tiny"]);
-    assert!(message.contains("not a sentence encoder"), "{message}");
+    assert!(message.contains("a sentence encoder is needed here"), "{message}");
     place.ok(&["models", "import", &golden("hf-roberta"), "--name", "reader"]);
     let message = place.fails(&["embed", &wav, "--model", "reader", "-o", "x.npy"]);
     assert!(message.contains("no audio tower"), "{message}");

@@ -10,7 +10,8 @@ use hark_models::Model;
 use hark_nearest::Vectors;
 use serde_json::json;
 
-use super::inputs::{ColumnArgs, ModelArgs, clip, gather};
+use super::inputs::{ColumnArgs, ModelArgs, clip_seconds, gather};
+use super::renamed::{Renamed, renamed_to};
 use crate::home::Home;
 use crate::{npy, output, progress};
 
@@ -21,37 +22,39 @@ const EXAMPLES: &str = "Examples:
   hark embed --text 'a dog barks' --text 'rain on a tin roof' --model my-model -o queries.npy
   hark embed --captions clotho_captions_evaluation.csv -o captions.npy
 
-The file holds one row a recording or caption, in the order of the input. Rows of a sentence encoder
-and of a model with projections have length 1, and the product of two is their similarity; a tower
-that was imported alone gives its features as they are. Read it with numpy.load.
+The output has one row for each recording or caption, in the order of the input; read it with numpy.load.
+Embeddings of sentence encoders and of models with projections have length 1: the dot product of two is their
+cosine similarity. A tower without a projection gives its features.
 
-For recordings, FILE.rows.csv beside FILE.npy says which row is which, how long it is, and what was wrong
-with it. A recording that cannot be read is reported and left out, and the exit code is then 1. If you
-stop the command, what is done is written; with --resume it goes on from there.";
+For recordings, FILE.rows.csv beside FILE.npy lists path, length and damage of each row. Recordings that cannot
+be decoded are reported and left out, and the exit code is 1. An interrupted run writes finished rows; --resume
+continues from there.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Recordings of any usual kind
+    /// Recordings to embed
     #[arg(value_name = "RECORDING", required_unless_present_any = ["texts", "files"], conflicts_with_all = ["texts", "files"])]
     recordings: Vec<PathBuf>,
-    /// A caption; may be given several times
+    /// Text to embed (repeatable)
     #[arg(long = "text", value_name = "CAPTION")]
     texts: Vec<String>,
-    /// A file of captions, `-` for stdin; may be given several times
+    /// File of captions to embed, `-` for stdin (repeatable)
     #[arg(long = "captions", value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     columns: ColumnArgs,
     #[command(flatten)]
     model: ModelArgs,
-    /// Which segments of a recording count: `true`, or a number of seconds to pad or crop to [default: as the model was trained]
-    #[arg(long, value_name = "LENGTH", value_parser = clip, requires = "recordings")]
-    clip: Option<ClipLength>,
-    /// Keep the rows that the output file already has
+    /// Pad or crop recordings to this many seconds, or `full` to use all of them [default: as the model was trained]
+    #[arg(long, value_name = "SECONDS|full", value_parser = clip_seconds, requires = "recordings")]
+    clip_seconds: Option<ClipLength>,
+    #[arg(long = "clip", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--clip-seconds"))]
+    _clip: Option<Renamed>,
+    /// Keep the rows of an earlier run with this output file
     #[arg(long, requires = "recordings")]
     resume: bool,
-    /// Where the vectors go, a NumPy file
+    /// Output file, in NumPy's format
     #[arg(short, long, value_name = "FILE.npy")]
     output: PathBuf,
     /// Print JSON
@@ -61,9 +64,12 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     if args.output.extension().is_none_or(|extension| extension != "npy") {
-        bail!("{}: vectors are written as .npy", args.output.display());
+        bail!(
+            "cannot write {}: the output file must end in .npy",
+            args.output.display()
+        );
     }
-    // Hours of work are not to end in a folder that is not there.
+    // A missing folder must not show only after hours of work.
     output::check_writable(&args.output)?;
     if !args.recordings.is_empty() {
         return recordings::run(args);
@@ -80,7 +86,7 @@ pub fn run(args: &Args) -> Result<()> {
                 let embedded = embedded?;
                 if embedded.truncated() > 0 {
                     eprintln!(
-                        "hark: warning: {} texts are longer than the model reads; their ends do not count",
+                        "hark: warning: {} texts exceed the model's maximum length and were truncated",
                         output::group_digits(embedded.truncated())
                     );
                 }

@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<()> {
     let Model::Towers(folder) = Home::find()?.models().open(name)? else {
         bail!("{name} is a sentence encoder: it reads captions, not recordings");
     };
-    let encoder = AudioEncoder::open(&folder, &args.model.threads.compute())?.with_clip(args.clip);
+    let encoder = AudioEncoder::open(&folder, &args.model.threads.compute())?.with_clip(args.clip_seconds);
     let made_by = format!("{}, {}", fingerprint(&folder)?, encoder.clip());
     let table = args.output.with_extension("rows.csv");
     let mut done = Done::default();
@@ -222,6 +222,7 @@ fn read_done(args: &Args, table: &Path, dim: usize, made_by: &str) -> Result<Don
             seconds: line.seconds,
             segments: line.segments,
             damage: Some(line.damage).filter(|damage| !damage.is_empty()),
+            summary: None,
         };
         match places.get(&line.path) {
             Some(&nth) => {

@@ -10,7 +10,8 @@ use hark_models::ModelStore;
 use serde_json::json;
 
 use super::show;
-use crate::commands::inputs::clip;
+use crate::commands::inputs::clip_seconds;
+use crate::commands::renamed::{Renamed, renamed_to};
 use crate::{output, progress};
 
 #[derive(Debug, ClapArgs)]
@@ -23,9 +24,11 @@ pub struct Args {
     /// Folder of the tokenizer: tokenizer.json, or vocab.json and merges.txt
     #[arg(long, value_name = "DIR")]
     tokenizer: Option<PathBuf>,
-    /// Which segments of a clip count: `true`, or a number of seconds that clips are padded or cropped to [default: as the checkpoint's own program does]
-    #[arg(long, value_name = "LENGTH", value_parser = clip)]
-    clip: Option<ClipLength>,
+    /// Pad or crop recordings to this many seconds, or `full` to use all of them [default: as the checkpoint's own program does]
+    #[arg(long, value_name = "SECONDS|full", value_parser = clip_seconds)]
+    clip_seconds: Option<ClipLength>,
+    #[arg(long = "clip", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--clip-seconds"))]
+    _clip: Option<Renamed>,
     /// Length of a segment, in seconds [default: the tower's maximum input, 10 for most]
     #[arg(long, value_name = "SECONDS")]
     segment_seconds: Option<f64>,
@@ -60,7 +63,7 @@ pub fn run(models: &ModelStore, args: Args) -> Result<()> {
         audio_heads: args.audio_heads,
         text_heads: args.text_heads,
         stride: args.stride,
-        clip: args.clip,
+        clip: args.clip_seconds,
         segment_seconds: args.segment_seconds,
         max_tokens: args.max_tokens,
         licence: args.licence,

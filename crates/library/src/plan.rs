@@ -1,42 +1,47 @@
-//! What an indexing has to do: what is on disk now, against what is known.
+//! What there is to index: the files on disk, compared with the index entries.
 
 use std::collections::{HashMap, HashSet};
 
 use hark_catalogue::{Failure, IndexedFile};
 
-use super::walk::{Scan, ScannedFile};
+use crate::scan::{Scan, ScannedFile};
 
 /// What there is to do.
 #[derive(Debug, Default)]
-pub struct Plan {
-    /// Files to read: new ones, and those that look different; with what is known of their path.
-    pub look: Vec<(ScannedFile, Option<IndexedFile>)>,
-    /// Known files that are not there any more. A new file with the same bytes is one of them that has moved.
-    pub gone: Vec<IndexedFile>,
-    /// Failures whose files are not there any more.
-    pub forgotten: Vec<String>,
-    /// Files that look as they did.
-    pub unchanged: usize,
-    /// Failures whose files look as they did.
-    pub still_failing: Vec<Failure>,
+pub(crate) struct Plan {
+    /// New files, and files whose size or modification time changed, with the entry of their path.
+    pub(crate) to_read: Vec<(ScannedFile, Option<IndexedFile>)>,
+    /// Entries whose files are gone. A new file with the same bytes is one of them that was moved.
+    pub(crate) gone: Vec<IndexedFile>,
+    /// Paths of failures whose files are gone.
+    pub(crate) gone_failures: Vec<String>,
+    /// Files of the same size and modification time.
+    pub(crate) unchanged: usize,
+    /// Failures whose files have the same size and modification time.
+    pub(crate) still_failing: Vec<Failure>,
 }
 
-/// A part of all files, for several machines that share the work: those whose paths fall on `nth` of `parts`.
+/// A share of all files, for machines that index one library together. The default is all files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// Which part, from 0.
-    pub nth: u32,
-    /// How many there are.
-    pub parts: u32,
+    /// Counted from 0.
+    index: u32,
+    count: u32,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self::ALL
+    }
 }
 
 impl Shard {
     /// All files.
-    pub const ALL: Self = Self { nth: 0, parts: 1 };
+    pub const ALL: Self = Self { index: 0, count: 1 };
 
-    /// Whether a path is in this part. Paths are spread by a checksum, the same on every machine.
-    pub fn has(self, path: &str) -> bool {
-        self.parts <= 1 || crc32fast::hash(path.as_bytes()) % self.parts == self.nth
+    /// Whether a path is in this shard. Paths are distributed by a checksum, which is the same on every machine.
+    pub(crate) fn contains(self, path: &str) -> bool {
+        self.count <= 1 || crc32fast::hash(path.as_bytes()) % self.count == self.index
     }
 }
 
@@ -47,41 +52,44 @@ impl std::str::FromStr for Shard {
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = text
             .split_once('/')
-            .and_then(|(nth, parts)| Some((nth.parse::<u32>().ok()?, parts.parse::<u32>().ok()?)));
+            .and_then(|(nth, count)| Some((nth.parse::<u32>().ok()?, count.parse::<u32>().ok()?)));
         match parsed {
-            Some((nth, parts)) if nth >= 1 && nth <= parts => Ok(Self { nth: nth - 1, parts }),
-            _ => Err("give a part as 1/4: the first of four".to_owned()),
+            Some((nth, count)) if nth >= 1 && nth <= count => Ok(Self {
+                index: nth - 1,
+                count,
+            }),
+            _ => Err("a shard is written K/N, such as 1/4 for the first of four".to_owned()),
         }
     }
 }
 
 /// Whether `path` is the folder, or in it.
-pub fn is_within(path: &str, folder: &str) -> bool {
+pub(crate) fn is_within(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder.trim_end_matches('/'))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Compares what was found below `roots` with what is known.
-pub fn plan(
+/// Compares a scan of the folders `roots` with the index.
+pub(crate) fn plan(
     known: Vec<IndexedFile>,
     failures: Vec<Failure>,
-    walked: Scan,
+    scan: Scan,
     roots: &[String],
-    part: Shard,
+    shard: Shard,
 ) -> Plan {
     let mut plan = Plan::default();
-    // Of what could not be looked at, nothing is known to be gone.
-    let is_seen = |path: &str| {
-        part.has(path)
+    // Nothing in a folder that could not be read is known to be gone.
+    let was_scanned = |path: &str| {
+        shard.contains(path)
             && roots.iter().any(|root| is_within(path, root))
-            && !walked.unseen.iter().any(|(unseen, _)| is_within(path, unseen))
+            && !scan.unreadable.iter().any(|(folder, _)| is_within(path, folder))
     };
-    let found: HashSet<&str> = walked.found.iter().map(|found| found.path.as_str()).collect();
+    let found: HashSet<&str> = scan.files.iter().map(|file| file.path.as_str()).collect();
     let mut by_path = HashMap::new();
     for file in known {
         if found.contains(file.path.as_str()) {
             by_path.insert(file.path.clone(), file);
-        } else if is_seen(&file.path) {
+        } else if was_scanned(&file.path) {
             plan.gone.push(file);
         }
     }
@@ -89,12 +97,12 @@ pub fn plan(
     for failure in failures {
         if found.contains(failure.path.as_str()) {
             failed.insert(failure.path.clone(), failure);
-        } else if is_seen(&failure.path) {
-            plan.forgotten.push(failure.path);
+        } else if was_scanned(&failure.path) {
+            plan.gone_failures.push(failure.path);
         }
     }
-    for file in walked.found {
-        if !part.has(&file.path) {
+    for file in scan.files {
+        if !shard.contains(&file.path) {
             continue;
         }
         let before = by_path.remove(&file.path);
@@ -103,7 +111,7 @@ pub fn plan(
         } else if let Some(failure) = failed.remove(&file.path).filter(|it| it.stat == file.stat) {
             plan.still_failing.push(failure);
         } else {
-            plan.look.push((file, before));
+            plan.to_read.push((file, before));
         }
     }
     plan
@@ -144,15 +152,15 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_read() {
-        let walked = Scan {
-            found: vec![
+        let scan = Scan {
+            files: vec![
                 found("/a/bad", 1),
                 found("/a/better", 2),
                 found("/a/changed", 2),
                 found("/a/new", 1),
                 found("/a/same", 1),
             ],
-            unseen: vec![("/a/locked".to_owned(), "permission denied".to_owned())],
+            unreadable: vec![("/a/locked".to_owned(), "permission denied".to_owned())],
         };
         let before = vec![
             known(1, "/a/same"),
@@ -163,47 +171,47 @@ mod tests {
             known(6, "/a/lockedout"),
         ];
         let failures = vec![failure("/a/bad"), failure("/a/better"), failure("/a/away")];
-        let plan = plan(before, failures, walked, &["/a".to_owned()], Shard::ALL);
-        let look: Vec<_> = plan
-            .look
+        let plan = plan(before, failures, scan, &["/a".to_owned()], Shard::ALL);
+        let to_read: Vec<_> = plan
+            .to_read
             .iter()
             .map(|(file, before)| (file.path.as_str(), before.as_ref().map(|known| known.id)))
             .collect();
         assert_eq!(
-            look,
+            to_read,
             [("/a/better", None), ("/a/changed", Some(2)), ("/a/new", None)]
         );
         let gone: Vec<i64> = plan.gone.iter().map(|known| known.id).collect();
         assert_eq!(gone, [3, 6]);
-        assert_eq!(plan.forgotten, ["/a/away"]);
+        assert_eq!(plan.gone_failures, ["/a/away"]);
         assert_eq!((plan.unchanged, plan.still_failing.len()), (1, 1));
     }
 
     #[test]
-    fn parts_share_all_files_and_leave_others_alone() {
-        assert_eq!("2/4".parse(), Ok(Shard { nth: 1, parts: 4 }));
+    fn shards_share_all_files_and_leave_others_alone() {
+        assert_eq!("2/4".parse(), Ok(Shard { index: 1, count: 4 }));
         for wrong in ["0/4", "5/4", "4", "a/b", "1/0"] {
             assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
         }
         let paths: Vec<String> = (0..100).map(|nth| format!("/a/{nth}.wav")).collect();
         let mut seen = 0;
-        for nth in 0..3 {
-            let part = Shard { nth, parts: 3 };
-            let walked = Scan {
-                found: paths.iter().map(|path| found(path, 1)).collect(),
-                unseen: Vec::new(),
+        for index in 0..3 {
+            let shard = Shard { index, count: 3 };
+            let scan = Scan {
+                files: paths.iter().map(|path| found(path, 1)).collect(),
+                unreadable: Vec::new(),
             };
             let before = vec![known(1, "/a/gone")];
-            let plan = plan(before, Vec::new(), walked, &["/a".to_owned()], part);
-            seen += plan.look.len();
-            assert!(plan.look.len() > 15);
-            assert_eq!(plan.gone.len(), usize::from(part.has("/a/gone")));
+            let plan = plan(before, Vec::new(), scan, &["/a".to_owned()], shard);
+            seen += plan.to_read.len();
+            assert!(plan.to_read.len() > 15);
+            assert_eq!(plan.gone.len(), usize::from(shard.contains("/a/gone")));
         }
         assert_eq!(seen, 100);
     }
 
     #[test]
-    fn a_folder_holds_what_is_in_it() {
+    fn a_folder_contains_itself_and_what_is_below_it() {
         assert!(is_within("/a/b", "/a"));
         assert!(is_within("/a/b", "/a/"));
         assert!(is_within("/a", "/a"));

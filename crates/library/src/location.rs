@@ -1,0 +1,137 @@
+//! Where a library is kept, and how it is opened there.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hark_catalogue::sqlite::{self, SqliteStore};
+use hark_catalogue::{Error as CatalogueError, PostgresStore, Settings, Store};
+
+use crate::error::Error;
+
+/// Where a library is kept.
+#[derive(Debug, Clone)]
+pub enum LibraryLocation {
+    /// A folder on this machine.
+    Folder(PathBuf),
+    /// A PostgreSQL server with pgvector, which several machines can share.
+    Server {
+        /// `postgres://user:password@host/database`.
+        url: String,
+        /// The library's name on the server.
+        name: String,
+    },
+}
+
+impl From<PathBuf> for LibraryLocation {
+    fn from(folder: PathBuf) -> Self {
+        Self::Folder(folder)
+    }
+}
+
+impl From<&Path> for LibraryLocation {
+    fn from(folder: &Path) -> Self {
+        Self::Folder(folder.to_owned())
+    }
+}
+
+/// Without the address of a server, which may contain a password.
+impl fmt::Display for LibraryLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => write!(f, "{}", folder.display()),
+            Self::Server { name, .. } => write!(f, "{name} on the server"),
+        }
+    }
+}
+
+impl LibraryLocation {
+    /// Opens the catalogue; `None` if there is no library. `threads` search a folder's catalogue.
+    ///
+    /// # Errors
+    /// If it cannot be read or is of a newer format.
+    pub fn open(&self, threads: usize) -> Result<Option<Arc<dyn Store>>, CatalogueError> {
+        let opened: Result<Arc<dyn Store>, CatalogueError> = match self {
+            Self::Folder(folder) => {
+                SqliteStore::open(folder).map(|store| Arc::new(store.with_threads(threads)) as _)
+            }
+            Self::Server { url, name } => PostgresStore::open(url, name).map(|store| Arc::new(store) as _),
+        };
+        match opened {
+            Ok(store) => Ok(Some(store)),
+            Err(CatalogueError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens the catalogue for changes, and creates it if there is none. In a folder, one process at a time changes a
+    /// library: the one that holds the lock.
+    pub(crate) fn open_or_create(
+        &self,
+        settings: &Settings,
+        threads: usize,
+    ) -> Result<(Arc<dyn Store>, Option<sqlite::Lock>), Error> {
+        Ok(match self {
+            Self::Folder(folder) => {
+                let store = SqliteStore::open_or_create(folder, settings).map_err(mismatch_hint)?;
+                let store = store.with_threads(threads);
+                let lock = store.lock()?;
+                (Arc::new(store), Some(lock))
+            }
+            Self::Server { url, name } => {
+                let store = PostgresStore::open_or_create(url, name, settings).map_err(mismatch_hint)?;
+                (Arc::new(store), None)
+            }
+        })
+    }
+
+    /// Removes everything from the library but its folders, and gives it these settings. One that cannot be read is deleted.
+    pub(crate) fn reset(&self, settings: &Settings) -> Result<(), Error> {
+        match self {
+            Self::Folder(folder) => match SqliteStore::renew(folder, settings) {
+                Ok(_) | Err(CatalogueError::Missing { .. }) => {}
+                Err(error) if error.is_of_library() => SqliteStore::remove(folder)?,
+                Err(error) => return Err(error.into()),
+            },
+            Self::Server { url, name } => {
+                let roots = self.open(1)?.map(|store| store.roots()).transpose()?;
+                PostgresStore::remove(url, name)?;
+                let store = PostgresStore::open_or_create(url, name, settings)?;
+                for root in roots.unwrap_or_default() {
+                    store.add_root(&root)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether one process at a time changes the library.
+    pub(crate) fn has_one_writer(&self) -> bool {
+        matches!(self, Self::Folder(_))
+    }
+
+    /// Names of the libraries in a folder of libraries.
+    pub fn names_in(folder: &Path) -> Vec<String> {
+        let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries
+            .filter(|entry| entry.path().join(sqlite::CATALOGUE).is_file())
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// Tells a user whose settings differ from the library's what to do.
+fn mismatch_hint(error: CatalogueError) -> Error {
+    if matches!(
+        error,
+        CatalogueError::OtherModel { .. } | CatalogueError::OtherWindows { .. }
+    ) {
+        Error::Mismatch {
+            source: Box::new(error),
+        }
+    } else {
+        error.into()
+    }
+}
