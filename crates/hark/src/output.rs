@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use hark_work::files::{self, NewFile};
 use serde::Serialize;
 
+pub use hark_study::tables::group_digits;
+
 /// Writes text to stdout, as it is.
 pub fn print(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
@@ -44,32 +46,9 @@ pub fn sanitize(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// A thousand and more with separators: 49,838.
-pub fn group_digits(number: impl TryInto<u64>) -> String {
-    let digits = number
-        .try_into()
-        .map_or_else(|_| "?".to_owned(), |number: u64| number.to_string());
-    let mut text = String::new();
-    for (nth, digit) in digits.chars().enumerate() {
-        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_are_separated() {
-        assert_eq!(group_digits(7_usize), "7");
-        assert_eq!(group_digits(999_usize), "999");
-        assert_eq!(group_digits(49_838_usize), "49,838");
-        assert_eq!(group_digits(1_000_000_usize), "1,000,000");
-    }
 
     #[test]
     fn text_of_files_steers_no_terminal() {

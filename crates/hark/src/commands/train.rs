@@ -11,6 +11,7 @@ use hark_learn::metrics_log::LoggedMetrics;
 use hark_learn::trainer::OnEvent;
 use hark_learn::{Error, Models, Recipe, TrainEvent, TrainResult, report, run};
 use hark_soundscape as soundscape;
+use hark_study::runner::TrainRequest;
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -94,6 +95,27 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// What cards and results name as their writer.
+pub const WRITTEN_BY: &str = concat!("hark ", env!("CARGO_PKG_VERSION"));
+
+/// Trains one run of a study.
+pub fn train_request(
+    home: &Home,
+    request: TrainRequest<'_>,
+    on_event: OnEvent<'_>,
+) -> Result<TrainResult, Error> {
+    let training = Training {
+        recipe: request.recipe,
+        run: request.run,
+        resume: request.resume,
+        workers: request.threads,
+        threads: request.threads,
+        label: "",
+        cache: home.training(),
+    };
+    training.run_watched(home, on_event)
+}
+
 /// One training, from the program's side.
 pub struct Training<'a> {
     /// With its data sets named.
@@ -119,11 +141,11 @@ impl Training<'_> {
         let lock = || line.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = self.run_watched(home, &|told| lock().show(&told));
         lock().clear();
-        outcome
+        Ok(outcome?)
     }
 
     /// Trains and tells how it goes.
-    pub fn run_watched(self, home: &Home, on_event: OnEvent<'_>) -> Result<TrainResult> {
+    pub fn run_watched(self, home: &Home, on_event: OnEvent<'_>) -> Result<TrainResult, Error> {
         let models = home.models();
         let refused = |what: &str, error: &dyn std::fmt::Display| Error::Model {
             what: format!("{what}{error:#}"),
@@ -145,9 +167,9 @@ impl Training<'_> {
             },
             cache: Some(&self.cache),
             embeddings: Some(&home.embeddings()),
-            written_by: concat!("hark ", env!("CARGO_PKG_VERSION")),
+            written_by: WRITTEN_BY,
         };
-        Ok(hark_learn::train(training, on_event)?)
+        hark_learn::train(training, on_event)
     }
 }
 

@@ -1,28 +1,31 @@
-//! Finished trainings to one study: figures, curves, tests, and where everything came from.
+//! Finished runs → one [`Study`]: figures, curves, tests, and where everything came from.
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
 use hark_corpus::DatasetConfig;
-use hark_evaluate::{Direction, Metric, ScoredQueries, compare};
+use hark_evaluate::{Comparison, Direction, DirectionMetrics, Metric, ScoredQueries, compare};
 use hark_learn::metrics_log::{self, MetricsLine};
 use hark_learn::run;
 use hark_work::files::hex;
 use sha2::{Digest, Sha256};
 
-use super::plan::{Job, Plan};
-use super::work::RunResult;
-use crate::output;
-use hark_study::results::{
-    Comparison, DirectionMetrics, Method, Point, Published, PublishedData, RunFigures, Study,
-};
+use crate::Error;
+use crate::plan::{Job, Plan};
+use crate::results::{Method, Point, Published, PublishedData, RunFigures, Study};
+use crate::run_result::RunResult;
+use crate::runner::Program;
+use crate::tables::group_digits;
 
-/// Everything that the reports show.
-pub fn study(plan: &Plan, baseline: usize) -> Result<Study> {
+/// Reads the results of all runs of a plan, and compares its methods with the baseline, a row of the plan.
+///
+/// # Errors
+/// [`Error::NoResult`] if a run is not finished, [`Error::Mixed`] if data or models changed between runs.
+pub fn collect(plan: &Plan, baseline: usize, program: &Program) -> Result<Study, Error> {
     let mut runs: Vec<Vec<(&Job, RunResult)>> = vec![Vec::new(); plan.variants.len()];
     for job in &plan.jobs {
-        let result = RunResult::read(&job.folder)?;
-        let result = result.with_context(|| format!("{} has no result", job.folder.display()))?;
+        let result = RunResult::read(&job.folder)?.ok_or_else(|| Error::NoResult {
+            run: job.folder.clone(),
+        })?;
         runs[job.variant].push((job, result));
     }
     for of_variant in &mut runs {
@@ -35,11 +38,10 @@ pub fn study(plan: &Plan, baseline: usize) -> Result<Study> {
         methods.push(Method {
             name: variant.name.clone(),
             title: variant.title.clone(),
-            runs: figures.collect::<Result<_>>()?,
+            runs: figures.collect::<Result<_, _>>()?,
         });
     }
-    let first = runs.first().filter(|runs| !runs.is_empty());
-    let chance = chance(first.context("a study without runs")?);
+    let chance = chance(runs.first().map_or(&[], Vec::as_slice));
     let (published, remarks) = published(plan, &runs);
     Ok(Study {
         name: plan.base.name.clone(),
@@ -50,12 +52,8 @@ pub fn study(plan: &Plan, baseline: usize) -> Result<Study> {
         chance,
         remarks,
         comparisons: comparisons(plan, &runs, baseline)?,
-        provenance: provenance(plan, &runs)?,
-        recipe: {
-            let mut recipe = plan.base.clone();
-            recipe.study = None;
-            recipe.to_toml()?
-        },
+        provenance: provenance(plan, &runs, program)?,
+        recipe: plan.recipe_text()?,
     })
 }
 
@@ -76,7 +74,7 @@ fn chance(runs: &[(&Job, RunResult)]) -> (DirectionMetrics, DirectionMetrics, Op
     )
 }
 
-fn figures(job: &Job, result: &RunResult) -> Result<RunFigures> {
+fn figures(job: &Job, result: &RunResult) -> Result<RunFigures, Error> {
     Ok(RunFigures {
         corpus: job.corpus,
         seed: job.seed,
@@ -90,7 +88,7 @@ fn figures(job: &Job, result: &RunResult) -> Result<RunFigures> {
 }
 
 /// The epochs of a run's log.
-fn curve(path: &Path) -> Result<Vec<Point>> {
+fn curve(path: &Path) -> Result<Vec<Point>, Error> {
     let lines = metrics_log::read(path)?.into_iter();
     let points = lines.filter_map(|line| match line {
         MetricsLine::Step { .. } => None,
@@ -111,7 +109,11 @@ fn curve(path: &Path) -> Result<Vec<Point>> {
 }
 
 /// The tests between rows. Text to audio by mAP@10 and, where truth is graded, nDCG@10; audio to text by mAP@10.
-fn comparisons(plan: &Plan, runs: &[Vec<(&Job, RunResult)>], baseline: usize) -> Result<Vec<Comparison>> {
+fn comparisons(
+    plan: &Plan,
+    runs: &[Vec<(&Job, RunResult)>],
+    baseline: usize,
+) -> Result<Vec<Comparison>, Error> {
     let mut comparisons = Vec::new();
     let graded = runs.iter().flatten().all(|(_, result)| result.ndcg_10.is_some());
     for direction in Direction::ALL {
@@ -122,7 +124,7 @@ fn comparisons(plan: &Plan, runs: &[Vec<(&Job, RunResult)>], baseline: usize) ->
                 runs: runs.iter().map(read).collect::<Result<_, _>>()?,
             })
         });
-        let methods = methods.collect::<Result<Vec<_>>>()?;
+        let methods = methods.collect::<Result<Vec<_>, Error>>()?;
         let mut metrics = vec![Metric::Ap];
         if graded && direction == Direction::TextToAudio {
             metrics.push(Metric::Ndcg);
@@ -136,7 +138,7 @@ fn comparisons(plan: &Plan, runs: &[Vec<(&Job, RunResult)>], baseline: usize) ->
 }
 
 /// That all trainings of a corpus were on the same data, and all of a variant with the same models.
-fn check_same(runs: &[Vec<(&Job, RunResult)>]) -> Result<()> {
+fn check_same(runs: &[Vec<(&Job, RunResult)>]) -> Result<(), Error> {
     let mut data: Vec<(&Job, &RunResult)> = Vec::new();
     for of_variant in runs {
         for (job, result) in of_variant {
@@ -152,12 +154,11 @@ fn check_same(runs: &[Vec<(&Job, RunResult)>]) -> Result<()> {
             let (first, known) = &of_variant[0];
             let differs = differs.or_else(|| (known.models != result.models).then_some((*first, "models")));
             if let Some((other, what)) = differs {
-                bail!(
-                    "{} and {} were not trained with the same {what}: recordings or models have changed between them; \
-                     remove the older one, and it is trained again",
-                    other.folder.display(),
-                    job.folder.display()
-                );
+                return Err(Error::Mixed {
+                    first: other.folder.clone(),
+                    second: job.folder.clone(),
+                    what,
+                });
             }
         }
     }
@@ -188,10 +189,10 @@ fn published(plan: &Plan, runs: &[Vec<(&Job, RunResult)>]) -> (Option<Published>
     {
         remarks.push(format!(
             "The test split here has {} clips and {} captions, the paper's has {} and {}: figures are not comparable.",
-            output::group_digits(result.clips),
-            output::group_digits(result.captions),
-            output::group_digits(expected.0),
-            output::group_digits(expected.1)
+            group_digits(result.clips),
+            group_digits(result.captions),
+            group_digits(expected.0),
+            group_digits(expected.1)
         ));
     }
     let published = Published {
@@ -214,7 +215,11 @@ fn data_name(plan: &Plan) -> String {
 }
 
 /// Versions and hashes of program, data and weights.
-fn provenance(plan: &Plan, runs: &[Vec<(&Job, RunResult)>]) -> Result<Vec<(String, String)>> {
+fn provenance(
+    plan: &Plan,
+    runs: &[Vec<(&Job, RunResult)>],
+    program: &Program,
+) -> Result<Vec<(String, String)>, Error> {
     let mut known: Vec<(String, String)> = Vec::new();
     let mut add = |what: String, value: String| {
         if !known.iter().any(|(other, _)| *other == what) {
@@ -229,22 +234,13 @@ fn provenance(plan: &Plan, runs: &[Vec<(&Job, RunResult)>]) -> Result<Vec<(Strin
     made_by.sort_unstable();
     made_by.dedup();
     add("trained by".into(), made_by.join(", "));
-    add(
-        "reported by".into(),
-        format!("hark {}", env!("CARGO_PKG_VERSION")),
-    );
-    let program = std::env::current_exe().context("the program's own file")?;
+    add("reported by".into(), program.name.clone());
     add(
         "the reporting program, SHA-256".into(),
-        sha256(&fs_err::read(program)?),
+        sha256(&fs_err::read(&program.executable)?),
     );
-    add(
-        "built for".into(),
-        format!("{} {}", std::env::consts::ARCH, std::env::consts::OS),
-    );
-    let mut recipe = plan.base.clone();
-    recipe.study = None;
-    add("recipe, SHA-256".into(), sha256(recipe.to_toml()?.as_bytes()));
+    add("built for".into(), program.platform.clone());
+    add("recipe, SHA-256".into(), sha256(plan.recipe_text()?.as_bytes()));
     for (job, result) in runs.iter().flatten() {
         let which = job
             .corpus

@@ -1,10 +1,11 @@
-//! What is to be trained: variants of a recipe by seeds and corpora, each with a folder of its own.
+//! What a study trains: variants of a recipe by seeds and corpora, each run with a folder of its own.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::{Recipe, Study};
+
+use crate::Error;
 
 /// One row of the table: the recipe with some keys changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,30 +16,35 @@ pub struct Variant {
     pub title: String,
     /// As `--set` takes them.
     pub changes: Vec<String>,
-    /// The objective.
+    /// What it is trained with.
     pub objective: ObjectiveKind,
 }
 
 /// One training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// Its row.
+    /// Its row in [`Plan::variants`].
     pub variant: usize,
     /// The seed of the soundscapes, where the recipe makes them.
     pub corpus: Option<u64>,
     /// The seed of the training.
     pub seed: u64,
-    /// Its run.
+    /// The run's folder.
     pub folder: PathBuf,
 }
 
-/// What the user asked for beside the recipe.
+/// What a caller sets instead of the recipe's `study` table. Empty lists and none leave it as it is.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes {
+pub struct StudyOverrides {
+    /// Objectives to compare.
     pub methods: Vec<ObjectiveKind>,
+    /// Compare graded methods with these relevance functions instead.
     pub functions: Vec<String>,
+    /// Compare graded methods with these temperatures of the targets instead.
     pub omegas: Vec<f32>,
+    /// Trainings of each method.
     pub seeds: Option<u64>,
+    /// Soundscapes of how many seeds.
     pub corpora: Option<u64>,
 }
 
@@ -51,48 +57,50 @@ pub struct Plan {
     set: Vec<String>,
     /// The recipe with those changes.
     pub base: Recipe,
+    /// The rows of the table.
     pub variants: Vec<Variant>,
+    /// In the order in which they are trained.
     pub jobs: Vec<Job>,
-    /// What the study is of: `functions`, `omega`, or the methods themselves.
+    /// What is compared: `methods`, `functions` or `omega`.
     pub kind: &'static str,
+    /// Where everything goes.
+    pub folder: PathBuf,
 }
 
 impl Plan {
-    /// Reads the recipe and lays out the trainings below `folder`, which is made from the recipe's name where none is given.
+    /// Reads the recipe with `set` (as `key=value`) applied, and lays out the runs below `folder`, by default
+    /// `studies/NAME`. Nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::Learn`] if the recipe, or that of one of the runs, is wrong; others if it makes no study.
     pub fn new(
         path: &Path,
         set: &[String],
-        wishes: &Wishes,
+        overrides: &StudyOverrides,
         folder: Option<&Path>,
-    ) -> Result<(Self, PathBuf)> {
+    ) -> Result<Self, Error> {
         let text = fs_err::read_to_string(path)?;
         for key in ["seed", "objective.name", "soundscapes.seed"] {
             let is_set = |change: &&String| change.split('=').next().is_some_and(|name| name.trim() == key);
             if set.iter().any(|change| is_set(&change)) {
-                bail!("{key} is what a study varies: see --methods, --seeds and --corpora");
+                return Err(Error::VariedKey { key });
             }
         }
         let base = Recipe::parse(&text, path, set)?;
         let mut study = base.study.clone().unwrap_or_default();
-        study.seeds = wishes.seeds.unwrap_or(study.seeds);
-        study.corpora = wishes.corpora.unwrap_or(study.corpora);
-        if base.soundscapes.is_none() && wishes.corpora.is_some_and(|count| count > 1) {
-            bail!(
-                "--corpora is for recipes that make soundscapes; {} names its data",
-                path.display()
-            );
-        }
+        study.seeds = overrides.seeds.unwrap_or(study.seeds);
+        study.corpora = overrides.corpora.unwrap_or(study.corpora);
         let data = &base.data;
         let named = [&data.train, &data.validation, &data.test]
             .iter()
             .any(|sets| !sets.is_empty());
-        if base.soundscapes.is_some() && named && study.corpora > 1 {
-            bail!(
-                "{} makes soundscapes and names data as well: with several corpora all would have to be soundscapes",
-                path.display()
-            );
+        let without = base.soundscapes.is_none() && overrides.corpora.is_some_and(|count| count > 1);
+        if without || base.soundscapes.is_some() && named && study.corpora > 1 {
+            return Err(Error::Corpora {
+                recipe: path.to_owned(),
+            });
         }
-        let (kind, variants) = variants(&base, &study, wishes)?;
+        let (kind, variants) = variants(&base, &study, overrides)?;
         study.check()?;
         let default = match kind {
             "methods" => base.name.clone(),
@@ -131,12 +139,29 @@ impl Plan {
             variants,
             jobs,
             kind,
+            folder,
         };
-        Ok((plan, folder))
+        for job in &plan.jobs {
+            plan.recipe(job)?;
+        }
+        Ok(plan)
     }
 
-    /// The recipe of one training.
-    pub fn recipe(&self, job: &Job) -> Result<Recipe> {
+    /// The recipe of the study, resolved, without its `study` table: what is repeated may grow, the rest may not change.
+    ///
+    /// # Errors
+    /// [`Error::Learn`] if it cannot be written as TOML.
+    pub fn recipe_text(&self) -> Result<String, Error> {
+        let mut recipe = self.base.clone();
+        recipe.study = None;
+        Ok(recipe.to_toml()?)
+    }
+
+    /// The recipe of one run.
+    ///
+    /// # Errors
+    /// [`Error::Learn`] if it is wrong.
+    pub fn recipe(&self, job: &Job) -> Result<Recipe, Error> {
         let mut set = self.set.clone();
         set.extend(self.variants[job.variant].changes.iter().cloned());
         set.push(format!("seed={}", job.seed));
@@ -146,17 +171,17 @@ impl Plan {
         Ok(recipe)
     }
 
-    /// The row that others are compared with: InfoNCE, or the variant that the recipe has itself.
-    pub fn baseline(&self, wished: Option<&str>) -> Result<usize> {
+    /// The row that others are compared with: the one that is named, else InfoNCE or the recipe's own variant.
+    ///
+    /// # Errors
+    /// [`Error::UnknownBaseline`].
+    pub fn baseline(&self, name: Option<&str>) -> Result<usize, Error> {
         let position = |name: &str| self.variants.iter().position(|variant| variant.name == name);
-        if let Some(name) = wished {
-            let names: Vec<&str> = self
-                .variants
-                .iter()
-                .map(|variant| variant.name.as_str())
-                .collect();
-            return position(name)
-                .with_context(|| format!("--baseline {name}: there are {}", names.join(", ")));
+        if let Some(name) = name {
+            return position(name).ok_or_else(|| Error::UnknownBaseline {
+                name: name.to_owned(),
+                known: self.variants.iter().map(|variant| variant.name.clone()).collect(),
+            });
         }
         let own = |variant: &Variant| {
             let recipe = Recipe::parse(
@@ -203,21 +228,26 @@ impl Plan {
 }
 
 /// The rows of the table.
-fn variants(base: &Recipe, study: &Study, wishes: &Wishes) -> Result<(&'static str, Vec<Variant>)> {
-    let asked = [!wishes.functions.is_empty(), !wishes.omegas.is_empty()];
-    ensure!(
-        !(asked[0] && asked[1]),
-        "--functions and --omega are two studies: run them one after the other"
-    );
+fn variants(
+    base: &Recipe,
+    study: &Study,
+    overrides: &StudyOverrides,
+) -> Result<(&'static str, Vec<Variant>), Error> {
+    let asked = [!overrides.functions.is_empty(), !overrides.omegas.is_empty()];
+    if asked[0] && asked[1] {
+        return Err(Error::TwoStudies);
+    }
     let objective = base.objective.name;
     let of_graded = |kind: &'static str, values: Vec<(String, String, String)>| {
-        let methods = match wishes.methods.as_slice() {
+        let methods = match overrides.methods.as_slice() {
             [] if objective.is_graded() => vec![objective],
             [] => vec![ObjectiveKind::ListnetAudio],
             named => named.to_vec(),
         };
         if let Some(name) = methods.iter().find(|name| !name.is_graded()) {
-            bail!("{name} has no graded targets: --functions and --omega change nothing about it");
+            return Err(Error::NotGraded {
+                method: name.to_string(),
+            });
         }
         let mut variants = Vec::new();
         for method in methods {
@@ -233,7 +263,7 @@ fn variants(base: &Recipe, study: &Study, wishes: &Wishes) -> Result<(&'static s
         Ok((kind, variants))
     };
     let (kind, variants) = if asked[0] {
-        let values = wishes.functions.iter().map(|function| {
+        let values = overrides.functions.iter().map(|function| {
             let name = function.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
             (
                 name,
@@ -243,7 +273,7 @@ fn variants(base: &Recipe, study: &Study, wishes: &Wishes) -> Result<(&'static s
         });
         of_graded("functions", values.collect())?
     } else if asked[1] {
-        let values = wishes.omegas.iter().map(|omega| {
+        let values = overrides.omegas.iter().map(|omega| {
             (
                 format!("omega-{omega}"),
                 format!("omega = {omega}"),
@@ -252,10 +282,10 @@ fn variants(base: &Recipe, study: &Study, wishes: &Wishes) -> Result<(&'static s
         });
         of_graded("omega", values.collect())?
     } else {
-        let methods = if wishes.methods.is_empty() {
+        let methods = if overrides.methods.is_empty() {
             &study.methods
         } else {
-            &wishes.methods
+            &overrides.methods
         };
         let variants = methods.iter().map(|method| Variant {
             name: method.to_string(),
@@ -267,7 +297,9 @@ fn variants(base: &Recipe, study: &Study, wishes: &Wishes) -> Result<(&'static s
     };
     for (nth, variant) in variants.iter().enumerate() {
         if variants[..nth].iter().any(|other| other.name == variant.name) {
-            bail!("{} is asked for twice", variant.name);
+            return Err(Error::Twice {
+                name: variant.name.clone(),
+            });
         }
     }
     Ok((kind, variants))
@@ -277,27 +309,27 @@ fn variants(base: &Recipe, study: &Study, wishes: &Wishes) -> Result<(&'static s
 mod tests {
     use super::*;
 
-    const TINY: &str = include_str!("../../../tests/recipes/tiny.toml");
+    const TINY: &str = include_str!("../../hark/tests/recipes/tiny.toml");
 
-    fn plan(set: &[&str], wishes: &Wishes) -> Result<(Plan, PathBuf)> {
+    fn plan(set: &[&str], overrides: &StudyOverrides) -> Result<Plan, Error> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tiny.toml");
         fs_err::write(&path, TINY).unwrap();
         let set: Vec<String> = set.iter().map(|&change| change.to_owned()).collect();
-        Plan::new(&path, &set, wishes, None)
+        Plan::new(&path, &set, overrides, None)
     }
 
     #[test]
     fn every_method_seed_and_corpus_has_a_folder() {
-        let wishes = Wishes {
+        let overrides = StudyOverrides {
             methods: vec![ObjectiveKind::Smooth, ObjectiveKind::Infonce],
             seeds: Some(3),
             corpora: Some(2),
-            ..Wishes::default()
+            ..StudyOverrides::default()
         };
-        let (plan, folder) = plan(&[], &wishes).unwrap();
+        let plan = plan(&[], &overrides).unwrap();
         assert_eq!(plan.jobs.len(), 12);
-        assert_eq!(plan.jobs[3].folder, folder.join("infonce/corpus-2/seed-1"));
+        assert_eq!(plan.jobs[3].folder, plan.folder.join("infonce/corpus-2/seed-1"));
         assert_eq!(plan.baseline(None).unwrap(), 1);
         assert_eq!(plan.comparisons(1), [(0, 1)]);
         let recipe = plan.recipe(&plan.jobs[3]).unwrap();
@@ -313,12 +345,12 @@ mod tests {
 
     #[test]
     fn functions_and_omegas_are_variants_of_graded_methods() {
-        let wishes = Wishes {
+        let overrides = StudyOverrides {
             functions: vec!["minmax".into(), "logistic".into(), "threshold:at=0.6".into()],
-            ..Wishes::default()
+            ..StudyOverrides::default()
         };
-        let (functions, folder) = plan(&[], &wishes).unwrap();
-        assert!(folder.ends_with("tiny-functions"));
+        let functions = plan(&[], &overrides).unwrap();
+        assert!(functions.folder.ends_with("tiny-functions"));
         let names: Vec<&str> = functions
             .variants
             .iter()
@@ -341,11 +373,11 @@ mod tests {
                 .relevance_function,
             "threshold:at=0.6"
         );
-        let wishes = Wishes {
+        let overrides = StudyOverrides {
             omegas: vec![0.1, 0.05],
-            ..Wishes::default()
+            ..StudyOverrides::default()
         };
-        let (omegas, _) = plan(&[], &wishes).unwrap();
+        let omegas = plan(&[], &overrides).unwrap();
         assert_eq!(omegas.baseline(None).unwrap(), 1);
         assert_eq!(
             omegas.recipe(&omegas.jobs[0]).unwrap().objective.omega.to_bits(),
@@ -355,30 +387,30 @@ mod tests {
 
     #[test]
     fn what_makes_no_study_is_refused() {
-        let fails = |set: &[&str], wishes: &Wishes| plan(set, wishes).unwrap_err().to_string();
-        let wishes = Wishes::default();
-        assert!(fails(&["seed=3"], &wishes).contains("--seeds"));
-        assert!(fails(&["objective.name=smooth"], &wishes).contains("--methods"));
-        let both = Wishes {
+        let fails = |set: &[&str], overrides: &StudyOverrides| plan(set, overrides).unwrap_err().to_string();
+        let overrides = StudyOverrides::default();
+        assert!(fails(&["seed=3"], &overrides).contains("--seeds"));
+        assert!(fails(&["objective.name=smooth"], &overrides).contains("--methods"));
+        let both = StudyOverrides {
             functions: vec!["minmax".into()],
             omegas: vec![0.1],
-            ..Wishes::default()
+            ..StudyOverrides::default()
         };
         assert!(fails(&[], &both).contains("one after the other"));
-        let hard = Wishes {
+        let hard = StudyOverrides {
             methods: vec![ObjectiveKind::Infonce],
             omegas: vec![0.1],
-            ..Wishes::default()
+            ..StudyOverrides::default()
         };
         assert!(fails(&[], &hard).contains("no graded targets"));
-        let none = Wishes {
+        let none = StudyOverrides {
             seeds: Some(0),
-            ..Wishes::default()
+            ..StudyOverrides::default()
         };
         assert!(fails(&[], &none).contains("study.seeds"));
-        let twice = Wishes {
+        let twice = StudyOverrides {
             methods: vec![ObjectiveKind::Smooth, ObjectiveKind::Smooth],
-            ..Wishes::default()
+            ..StudyOverrides::default()
         };
         assert!(fails(&[], &twice).contains("twice"));
     }
