@@ -88,6 +88,12 @@ pub enum Error {
         /// The recipe's name.
         recipe: String,
     },
+    /// The demo's recipe must generate its data.
+    #[error("the demo needs a recipe with a [soundscapes] section")]
+    NoSoundscapes,
+    /// Two methods cannot be tested against each other.
+    #[error(transparent)]
+    Metrics(#[from] hark_metrics::Error),
     /// The recipe has no test split.
     #[error("a study needs a test split; add data.test to the recipe")]
     NoTestSplit,

@@ -13,6 +13,7 @@
 pub mod checkpoint_selection;
 mod collect;
 pub mod comparisons;
+pub mod demo;
 mod error;
 mod escape;
 pub mod page;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,21 +11,23 @@ use clap::Args as ClapArgs;
 use hark_catalogue::{Query, SqliteStore, Store, search};
 use hark_encode::Compute;
 use hark_encode::model::TextEncoder;
-use hark_evaluate::Truth as Scenes;
 use hark_learn::metrics_log::LoggedMetrics;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
-use hark_learn::trainer::SplitResult;
+use hark_learn::trainer::OnEvent;
 use hark_library::{IndexOptions, Library, LibraryModel, OpenOptions, Setup};
-use hark_metrics::significance::{PairedTest, paired_t_test};
-use hark_metrics::{GradedReport, Report};
-use hark_soundscape::{Split, Truth};
+use hark_metrics::Report;
+use hark_metrics::significance::PairedTest;
+use hark_soundscape::Truth;
+use hark_study::demo::{self, Demo, DemoEvent, DemoRun};
+use hark_study::runner::TrainRequest;
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::index::IndexDisplay;
 use super::inputs::ThreadArgs;
-use super::train::{Training, generate_soundscapes};
+use super::train::Training;
 use crate::home::Home;
 use crate::{output, progress};
 
@@ -39,7 +42,6 @@ folder; run it again and what is there is used.";
 
 /// The recipe, as it stands in the repository.
 const RECIPE: &str = include_str!("../../../../recipes/soundscape-quick.toml");
-const METHODS: [ObjectiveKind; 2] = [ObjectiveKind::Infonce, ObjectiveKind::ListnetAudio];
 /// Hits that are shown for a query.
 const HITS: usize = 3;
 
@@ -59,15 +61,6 @@ pub struct Args {
     json: bool,
 }
 
-/// One method's results.
-struct Method {
-    name: ObjectiveKind,
-    run: PathBuf,
-    judged: SplitResult,
-    graded: GradedReport,
-    took: Duration,
-}
-
 pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let recipe = Recipe::parse(RECIPE, Path::new("recipes/soundscape-quick.toml"), &args.set)?;
@@ -76,73 +69,40 @@ pub fn run(args: &Args) -> Result<()> {
         .iter()
         .any(|change| change.trim_start().starts_with("objective.name"))
     {
-        bail!("the demo trains with two objectives of its own; hark train takes any");
+        bail!("the demo trains two fixed objectives; use hark train for others");
     }
-    let config = recipe
-        .soundscapes
-        .clone()
-        .context("the recipe makes no soundscapes")?;
     let threads = args.threads.count().get();
-    fs_err::create_dir_all(&args.folder)?;
     eprintln!("everything is made in {}", args.folder.display());
-
-    let begun = Instant::now();
-    let sounds = args.folder.join("soundscapes");
-    let made = generate_soundscapes(&config, &sounds, threads)?;
-    eprintln!(
-        "1. {} soundscapes of {} s with {} captions, {}: {}",
-        output::group_digits(made.clips.iter().sum::<usize>()),
-        config.seconds,
-        output::group_digits(made.captions.iter().sum::<usize>()),
-        if made.reused { "made before" } else { "made now" },
-        seconds(begun.elapsed()),
-    );
-    let truth = Truth::read(&sounds, Split::Test)?;
-
-    let mut methods = Vec::new();
-    for (nth, name) in METHODS.into_iter().enumerate() {
-        let mut recipe = recipe.clone().with_soundscapes_at(&sounds);
-        recipe.objective.name = name;
-        let run = args.folder.join(name.to_string());
-        let begun = Instant::now();
-        let before = run.join(run::REPORT).exists();
+    let train = |request: TrainRequest<'_>, _: OnEvent<'_>| {
+        let label = request.recipe.objective.name.to_string();
         let training = Training {
-            recipe,
-            run: &run,
-            resume: run.join(run::RECIPE).exists(),
-            workers: threads,
-            threads,
-            label: &name.to_string(),
+            recipe: request.recipe,
+            run: request.run,
+            resume: request.resume,
+            workers: request.threads,
+            threads: request.threads,
+            label: &label,
             cache: args.folder.join("cache"),
         };
-        let outcome = training.run(&home)?;
-        let judged = outcome.test.context("the recipe has no test split")?;
-        let took = begun.elapsed();
-        eprintln!(
-            "{}. {} {} on {} clips, {} epochs, best {}: {}",
-            nth + 2,
-            if before { "trained before:" } else { "trained" },
-            title(name),
-            output::group_digits(made.clips[0]),
-            outcome.recipe.training.epochs,
-            outcome.best.epoch + 1,
-            seconds(took),
-        );
-        methods.push(Method {
-            name,
-            graded: Scenes::of_scenes(&truth, &judged.data)?.graded(&judged.data, &judged.embedded)?,
-            run,
-            judged,
-            took,
-        });
-    }
+        training.run(&home)
+    };
+    let bar = progress::items("generating soundscapes");
+    let demo = demo::train_and_compare(&recipe, &args.folder, threads, &train, &|event| {
+        show(&bar, &event)
+    });
+    bar.finish_and_clear();
+    let Demo {
+        soundscapes: sounds,
+        truth,
+        runs: methods,
+        test,
+    } = demo?;
 
-    let test = paired_t_test(&average_precisions(&methods[1]), &average_precisions(&methods[0]))?;
     let begun = Instant::now();
     let library = library(args, &home, &methods[1], threads)?;
     eprintln!(
         "{}. a library of {} test clips, indexed with the graded model: {}",
-        METHODS.len() + 2,
+        demo::OBJECTIVES.len() + 2,
         output::group_digits(library.store().overview()?.files),
         seconds(begun.elapsed())
     );
@@ -174,6 +134,50 @@ pub fn run(args: &Args) -> Result<()> {
     output::print(&text)
 }
 
+/// A line for each step, and a bar on a terminal.
+fn show(bar: &ProgressBar, event: &DemoEvent<'_>) -> ControlFlow<()> {
+    match event {
+        DemoEvent::Generating { done, total } => return progress::show(bar, *done, *total),
+        DemoEvent::Generated {
+            config,
+            generated,
+            took,
+        } => {
+            bar.finish_and_clear();
+            eprintln!(
+                "1. {} soundscapes of {} s with {} captions, {}: {}",
+                output::group_digits(generated.clips.iter().sum::<usize>()),
+                config.seconds,
+                output::group_digits(generated.captions.iter().sum::<usize>()),
+                if generated.reused {
+                    "made before"
+                } else {
+                    "made now"
+                },
+                seconds(*took),
+            );
+        }
+        DemoEvent::Trained { run, clips } => {
+            let place = demo::OBJECTIVES.iter().position(|name| *name == run.objective);
+            eprintln!(
+                "{}. {} {} on {} clips, {} epochs, best {}: {}",
+                place.unwrap_or_default() + 2,
+                if run.reused { "trained before:" } else { "trained" },
+                title(run.objective),
+                output::group_digits(*clips),
+                run.epochs,
+                run.best_epoch,
+                seconds(run.took),
+            );
+        }
+    }
+    if progress::stopped() {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
+}
+
 fn seconds(time: Duration) -> String {
     format!("{:.0} s", time.as_secs_f64())
 }
@@ -185,12 +189,7 @@ fn title(name: ObjectiveKind) -> &'static str {
     }
 }
 
-fn average_precisions(method: &Method) -> Vec<f64> {
-    let queries = &method.judged.retrieval.text_to_audio.queries;
-    queries.iter().map(|query| query.average_precision).collect()
-}
-
-fn table(methods: &[Method]) -> String {
+fn table(methods: &[DemoRun]) -> String {
     let mut text = String::from("\nOn test clips, whose scenes neither model has heard, in percent:\n\n");
     let titles = [
         "mAP@10", "R@1", "R@5", "R@10", "nDCG@10", "mAP@10", "R@1", "R@5", "R@10",
@@ -218,7 +217,7 @@ fn table(methods: &[Method]) -> String {
     for method in methods {
         let (there, back) = directions(method);
         text.push_str(&row_of(
-            title(method.name),
+            title(method.objective),
             &there.mean,
             method.graded.mean,
             &back.mean,
@@ -236,8 +235,8 @@ fn table(methods: &[Method]) -> String {
     text
 }
 
-fn directions(method: &Method) -> (&Report, &Report) {
-    let retrieval = &method.judged.retrieval;
+fn directions(method: &DemoRun) -> (&Report, &Report) {
+    let retrieval = &method.test.retrieval;
     (&retrieval.text_to_audio, &retrieval.audio_to_text)
 }
 
@@ -303,7 +302,7 @@ impl Answer {
 }
 
 /// The test clips as a library, as `hark index` makes it.
-fn library(args: &Args, home: &Home, method: &Method, threads: usize) -> Result<Library> {
+fn library(args: &Args, home: &Home, method: &DemoRun, threads: usize) -> Result<Library> {
     let folder = args.folder.join("library");
     let best = method.run.join(run::BEST).display().to_string();
     let model = LibraryModel::find(&home.models(), &best)?;
@@ -312,7 +311,7 @@ fn library(args: &Args, home: &Home, method: &Method, threads: usize) -> Result<
         SqliteStore::remove(&folder)?;
     }
     let clips = method
-        .judged
+        .test
         .data
         .clips
         .first()
@@ -336,8 +335,8 @@ fn library(args: &Args, home: &Home, method: &Method, threads: usize) -> Result<
 }
 
 /// Three captions of the test split as queries, embedded by the model as it lies on disk, and put to the library.
-fn answers(method: &Method, truth: &Truth, library: &dyn Store, threads: usize) -> Result<Vec<Answer>> {
-    let data = &method.judged.data;
+fn answers(method: &DemoRun, truth: &Truth, library: &dyn Store, threads: usize) -> Result<Vec<Answer>> {
+    let data = &method.test.data;
     let encoder = TextEncoder::open(&method.run.join(run::BEST), &Compute::cpu(threads))?;
     let queries: Vec<usize> = [1, 3, 5].iter().map(|part| data.pairs.len() * part / 6).collect();
     let texts: Vec<&str> = queries
@@ -375,10 +374,10 @@ fn answers(method: &Method, truth: &Truth, library: &dyn Store, threads: usize) 
     Ok(answers)
 }
 
-fn as_json(method: &Method) -> serde_json::Value {
+fn as_json(method: &DemoRun) -> serde_json::Value {
     let (there, back) = directions(method);
     json!({
-        "method": method.name.to_string(), "model": method.run.join(run::BEST), "seconds": method.took.as_secs_f64(),
+        "method": method.objective.to_string(), "model": method.run.join(run::BEST), "seconds": method.took.as_secs_f64(),
         "text_to_audio": LoggedMetrics::from(&there.mean), "audio_to_text": LoggedMetrics::from(&back.mean),
         "ndcg_10_text_to_audio": method.graded.mean,
         "chance": {"text_to_audio": LoggedMetrics::from(&there.chance), "audio_to_text": LoggedMetrics::from(&back.chance)},

@@ -136,12 +136,12 @@ pub struct Training<'a> {
 
 impl Training<'_> {
     /// Trains, with a progress line on a terminal.
-    pub fn run(self, home: &Home) -> Result<TrainResult> {
+    pub fn run(self, home: &Home) -> Result<TrainResult, Error> {
         let line = Mutex::new(Line::new(self.label));
         let lock = || line.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = self.run_watched(home, &|told| lock().show(&told));
         lock().clear();
-        Ok(outcome?)
+        outcome
     }
 
     /// Trains and tells how it goes.
