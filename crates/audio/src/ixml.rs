@@ -6,12 +6,17 @@
 //! its `KEYWORDS` are `keywords`. Texts of one name, such as the names of all tracks, are joined by `; `, each once. Left out
 //! is what describes the file and not the sound: counts, identifiers, timecode.
 //!
-//! This reads as much of XML as such chunks use: elements, text, `CDATA`, comments, processing instructions, the five
-//! predefined entities and references to characters. Other entities stay as they are written. A document type is where
-//! entities are declared that grow without end; no recorder writes one, and a document that has one gives nothing. Where a
-//! document breaks off or is not well formed, reading stops, and what was whole before that is kept.
+//! `quick-xml` finds the markup. It expands no entities: the five predefined ones and references to characters are
+//! replaced here, others stay as they are written. A document type is where entities are declared that grow without end;
+//! no recorder writes one, and a document that has one gives nothing. Where a document breaks off or is not well formed,
+//! reading stops, and every element that ended before is kept.
 
 use std::collections::BTreeMap;
+
+use quick_xml::errors::SyntaxError;
+use quick_xml::escape::resolve_xml_entity;
+use quick_xml::events::{BytesRef, Event};
+use quick_xml::{Error, Reader};
 
 use crate::metadata::{MAX_TEXT_BYTES, clean};
 
@@ -60,45 +65,62 @@ const COUNTS: [&str; 4] = [
 pub(crate) fn leaves(document: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut open: Vec<Element> = Vec::new();
-    let mut rest = document;
-    while let Some((piece, after)) = next_piece(rest) {
-        rest = after;
-        match piece {
-            Piece::Text(text) => add_text(&mut open, &resolved(text)),
-            Piece::Verbatim(text) => add_text(&mut open, text),
-            Piece::Start { name, empty } => {
-                if let Some(parent) = open.last_mut() {
-                    parent.has_children = true;
-                }
-                if !empty {
-                    open.push(Element::new(name));
-                }
-            }
-            Piece::End(name) => match open.pop() {
-                Some(element) if element.name == name => keep(&open, &element, &mut found),
-                _ => break,
+    let mut reader = Reader::from_str(document);
+    // Recorders write `wind & rain` as it is.
+    reader.config_mut().allow_dangling_amp = true;
+    loop {
+        match reader.read_event() {
+            Ok(Event::Text(text)) => add_text(&mut open, &text.into_inner()),
+            Ok(Event::CData(text)) => add_text(&mut open, &text.into_inner()),
+            Ok(Event::GeneralRef(reference)) => match character(&reference) {
+                Some(c) => add_text(&mut open, c.encode_utf8(&mut [0; 4])),
+                None => add_text(&mut open, &format!("&{};", &*reference)),
             },
-            Piece::Nothing => {}
-            Piece::DocumentType => return BTreeMap::new(),
+            Ok(Event::Start(start)) => {
+                if start.name().into_inner().is_empty() {
+                    break;
+                }
+                note_child(&mut open);
+                open.push(Element::new(start.name().into_inner()));
+            }
+            Ok(Event::Empty(_)) => note_child(&mut open),
+            // The reader has checked that the names of start and end are the same.
+            Ok(Event::End(_)) => match open.pop() {
+                Some(element) => keep(&open, &element, &mut found),
+                None => break,
+            },
+            Ok(Event::Comment(_) | Event::Decl(_) | Event::PI(_)) => {}
+            Ok(Event::DocType(_))
+            | Err(Error::Syntax(SyntaxError::UnclosedDoctype | SyntaxError::InvalidBangMarkup)) => {
+                return BTreeMap::new();
+            }
+            Ok(Event::Eof) | Err(_) => break,
         }
     }
     found
 }
 
 /// An element whose end has not come yet.
-struct Element<'a> {
-    name: &'a str,
+struct Element {
+    name: String,
     text: String,
     has_children: bool,
 }
 
-impl<'a> Element<'a> {
-    fn new(name: &'a str) -> Self {
+impl Element {
+    fn new(name: &str) -> Self {
         Self {
-            name,
+            name: name.to_owned(),
             text: String::new(),
             has_children: false,
         }
+    }
+}
+
+/// The innermost element is no leaf.
+fn note_child(open: &mut [Element]) {
+    if let Some(parent) = open.last_mut() {
+        parent.has_children = true;
     }
 }
 
@@ -112,7 +134,7 @@ fn add_text(open: &mut [Element], text: &str) {
 }
 
 /// Keeps an ended element, which stood within `parents`, if it is a leaf that says something.
-fn keep<'a>(parents: &[Element<'a>], element: &Element<'a>, found: &mut BTreeMap<String, String>) {
+fn keep(parents: &[Element], element: &Element, found: &mut BTreeMap<String, String>) {
     let Some(text) = clean(element.text.as_bytes()).filter(|_| !element.has_children) else {
         return;
     };
@@ -120,7 +142,7 @@ fn keep<'a>(parents: &[Element<'a>], element: &Element<'a>, found: &mut BTreeMap
     let Some(blocks) = parents.get(1..).filter(|blocks| blocks.len() < MAX_DEPTH) else {
         return;
     };
-    let names = blocks.iter().chain([element]).map(|e| e.name);
+    let names = blocks.iter().chain([element]).map(|e| e.name.as_str());
     if names.clone().any(|name| name.len() > MAX_NAME) {
         return;
     }
@@ -157,103 +179,13 @@ fn join(texts: &mut String, text: &str) {
     }
 }
 
-/// What a document is made of.
-enum Piece<'a> {
-    Text(&'a str),
-    /// Text in which `&` is just itself.
-    Verbatim(&'a str),
-    Start {
-        name: &'a str,
-        empty: bool,
-    },
-    End(&'a str),
-    /// Comments and instructions.
-    Nothing,
-    DocumentType,
-}
-
-/// The next piece and what follows it; `None` at the end, and where the document is not well formed.
-fn next_piece(document: &str) -> Option<(Piece<'_>, &str)> {
-    let Some(markup) = document.strip_prefix('<') else {
-        let end = document.find('<').unwrap_or(document.len());
-        let (text, rest) = document.split_at(end);
-        return (!text.is_empty()).then_some((Piece::Text(text), rest));
-    };
-    if let Some(comment) = markup.strip_prefix("!--") {
-        return comment.split_once("-->").map(|(_, rest)| (Piece::Nothing, rest));
+/// What stands between `&` and `;`, if it is known. Characters that XML does not allow, such as zero bytes, are not.
+fn character(reference: &BytesRef) -> Option<char> {
+    match reference.resolve_char_ref() {
+        Ok(Some(c)) => (!c.is_control() || matches!(c, '\t' | '\n' | '\r')).then_some(c),
+        Ok(None) => resolve_xml_entity(reference)?.chars().next(),
+        Err(_) => None,
     }
-    if let Some(text) = markup.strip_prefix("![CDATA[") {
-        return text
-            .split_once("]]>")
-            .map(|(text, rest)| (Piece::Verbatim(text), rest));
-    }
-    if let Some(instruction) = markup.strip_prefix('?') {
-        return instruction
-            .split_once("?>")
-            .map(|(_, rest)| (Piece::Nothing, rest));
-    }
-    if markup.starts_with('!') {
-        return Some((Piece::DocumentType, ""));
-    }
-    let (tag, rest) = markup.split_at(end_of_tag(markup)?);
-    let rest = &rest[1..];
-    if let Some(name) = tag.strip_prefix('/') {
-        return Some((Piece::End(name.trim_end()), rest));
-    }
-    let (tag, empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
-    let name = tag.split(char::is_whitespace).next().unwrap_or_default();
-    (!name.is_empty()).then_some((Piece::Start { name, empty }, rest))
-}
-
-/// Where the `>` of a tag is: not one within the quotes of an attribute. A `<` there means that it was never closed.
-fn end_of_tag(markup: &str) -> Option<usize> {
-    let mut quote = None;
-    for (at, c) in markup.char_indices() {
-        match (quote, c) {
-            (None, '>') => return Some(at),
-            (_, '<') => return None,
-            (None, '"' | '\'') => quote = Some(c),
-            (Some(open), c) if open == c => quote = None,
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Text with its references replaced by what they stand for; those that are not known stay.
-fn resolved(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('&') {
-        out.push_str(before);
-        // The longest reference that can be right is `&#1114111;`; what ends further on is none.
-        let end = after.bytes().take(9).position(|b| b == b';');
-        let reference = end.and_then(|end| Some((character(after.get(..end)?)?, after.get(end + 1..)?)));
-        let (c, after) = reference.unwrap_or(('&', after));
-        out.push(c);
-        rest = after;
-    }
-    out.push_str(rest);
-    out
-}
-
-/// What stands between `&` and `;`. Characters that XML does not allow, such as zero bytes, are not known.
-fn character(reference: &str) -> Option<char> {
-    let number = match reference {
-        "amp" => return Some('&'),
-        "lt" => return Some('<'),
-        "gt" => return Some('>'),
-        "quot" => return Some('"'),
-        "apos" => return Some('\''),
-        _ => reference.strip_prefix('#')?,
-    };
-    let (digits, base) = number.strip_prefix('x').map_or((number, 10), |hex| (hex, 16));
-    // A sign would be taken for a part of the number.
-    if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    let c = char::from_u32(u32::from_str_radix(digits, base).ok()?)?;
-    (!c.is_control() || matches!(c, '\t' | '\n' | '\r')).then_some(c)
 }
 
 /// The beginning of a text, at most so many bytes, without half a character.
@@ -353,9 +285,10 @@ mod tests {
     #[test]
     fn references_that_are_none_stay() {
         let text = "&b; &#0; &#x7; &#xD800; &#-5; &#+65; &#; &; & &#99999999999; &\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}; &#65;";
-        assert_eq!(resolved(text), text.replace("&#65;", "A"));
+        let document = format!("<R><NOTE>{text}</NOTE></R>");
+        check(&document, &[("note", &text.replace("&#65;", "A"))]);
         // What a reference gives is not read again.
-        assert_eq!(resolved("&amp;lt;"), "&lt;");
+        check("<R><NOTE>&amp;lt;</NOTE></R>", &[("note", "&lt;")]);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub struct Bext {
 }
 
 /// The year of the oldest recording of sound there is: a date before it is none.
-const FIRST_YEAR: u32 = 1857;
+const FIRST_YEAR: i16 = 1857;
 
 /// The texts of a `bext` chunk, whose first 338 bytes hold fields of fixed sizes.
 const BEXT_TEXTS: [usize; 5] = [256, 32, 32, 10, 8];
@@ -127,9 +127,8 @@ impl Metadata {
             repeated.get("bext.bwf_origination_date").map(String::as_str),
         ];
         let dates: Vec<Date> = dates.into_iter().flatten().filter_map(Date::parse).collect();
-        let date = dates.iter().find(|date| date.day.is_some()).or(dates.first())?;
-        let (month, day) = (date.month.unwrap_or(1), date.day.unwrap_or(1));
-        Some(format!("{:04}-{month:02}-{day:02}", date.year))
+        let date = dates.iter().find(|date| date.names_day).or(dates.first())?;
+        Some(date.first.to_string())
     }
 
     /// Takes the fields of a `LIST` chunk of the form `INFO`; other lists have none.
@@ -182,11 +181,11 @@ impl Metadata {
     }
 }
 
-/// A date that is possible, as far as it is known.
+/// A date that the calendar has.
 struct Date {
-    year: u32,
-    month: Option<u32>,
-    day: Option<u32>,
+    /// The day, or the first day of the month or the year that alone is known.
+    first: jiff::civil::Date,
+    names_day: bool,
 }
 
 impl Date {
@@ -203,14 +202,19 @@ impl Date {
             ),
             _ => return None,
         };
-        let possible = year >= FIRST_YEAR
-            && month.is_none_or(|month| (1..=12).contains(&month))
-            && day.is_none_or(|day| (1..=days_of(year, month.unwrap_or(1))).contains(&day));
-        possible.then_some(Self { year, month, day })
+        if year < FIRST_YEAR {
+            return None;
+        }
+        // jiff knows the calendar. A month or a year alone is taken as its first day.
+        let first = jiff::civil::Date::new(year, month.unwrap_or(1), day.unwrap_or(1)).ok()?;
+        Some(Self {
+            first,
+            names_day: day.is_some(),
+        })
     }
 
     /// Year, month and day of `2026-11-15`, of `2026-11` or of `2026`.
-    fn with_separators(text: &str) -> Option<(u32, Option<u32>, Option<u32>)> {
+    fn with_separators(text: &str) -> Option<(i16, Option<i8>, Option<i8>)> {
         let year = number(text, 0..4)?;
         let mut rest = text.get(4..)?.chars();
         let Some(separator) = rest.next() else {
@@ -230,25 +234,14 @@ impl Date {
 }
 
 /// The number that is written at these bytes, all of which are digits.
-fn number(text: &str, range: std::ops::Range<usize>) -> Option<u32> {
+fn number<N: std::str::FromStr>(text: &str, range: std::ops::Range<usize>) -> Option<N> {
     text.get(range)?.parse().ok()
 }
 
 /// A number of one or two digits, and what follows it.
-fn one_or_two_digits(text: &str) -> Option<(u32, &str)> {
+fn one_or_two_digits(text: &str) -> Option<(i8, &str)> {
     let digits = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     Some((number(text, 0..digits)?, text.get(digits..)?))
-}
-
-/// How many days a month has in the Gregorian calendar.
-fn days_of(year: u32, month: u32) -> u32 {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match month {
-        2 if leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 /// The value of a tag, if it is a text or a number.
@@ -412,6 +405,8 @@ mod tests {
             "2026-13-01",
             "2026-11-31",
             "2026-02-29",
+            "2026-02-31",
+            "20260231",
             "1900-02-29",
             "2026-11-00",
             "2026-11-155",
@@ -457,14 +452,16 @@ mod tests {
         fn any_text_gives_a_whole_day_or_none(date in "\\PC*|[0-9]{0,9}[-:/. T]?[0-9]{0,3}[-:/. T]?[0-9]{0,3}.?") {
             if let Some(day) = day(&date) {
                 prop_assert_eq!(day.len(), 10, "{}", date);
-                prop_assert_eq!(super::Date::parse(&day).and_then(|date| date.day).is_some(), true);
+                prop_assert_eq!(super::Date::parse(&day).is_some_and(|date| date.names_day), true);
             }
         }
 
         /// Every day of a calendar is read from each of the spellings.
         #[test]
         fn days_come_back(year in FIRST_YEAR..=9999, month in 1_u32..=12, day_of in 1_u32..=31) {
-            let possible = day_of <= days_of(year, month);
+            let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let days = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+            let possible = day_of <= days[month as usize - 1];
             let expected = possible.then(|| format!("{year:04}-{month:02}-{day_of:02}"));
             prop_assert_eq!(day(&format!("{year:04}-{month:02}-{day_of:02}T12:00")), expected.clone());
             prop_assert_eq!(day(&format!("{year:04}{month:02}{day_of:02}")), expected);

@@ -124,6 +124,14 @@ pub enum Error {
         /// Blocks in all.
         total: u64,
     },
+    /// A file is no matrix of floats in NumPy's form.
+    #[error("cannot read {}: {reason}", path.display())]
+    Npy {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// There must be one id for each row.
     #[error("{got} ids for {expected} rows")]
     IdsMismatch {

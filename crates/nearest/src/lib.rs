@@ -8,6 +8,7 @@
 //!   row, counts of rows above a threshold, the most similar pairs, the lowest and the highest score;
 //! - [`scan`] compares a query with every row of a set of 16-bit numbers;
 //! - [`approximate`] is an HNSW index, [`HnswIndex`], that finds nearly all neighbours and looks at few rows;
+//! - [`npy`] reads and writes matrices as NumPy does;
 //! - [`blocks`] is what `hark-metrics` ranks large sets with.
 //!
 //! Nothing here prints, reads the environment or picks a random seed: seeds, threads, progress and cancellation are
@@ -24,6 +25,7 @@ mod embeddings;
 mod error;
 pub mod exact;
 mod kernels;
+pub mod npy;
 pub mod scan;
 mod top_k;
 mod vectors;
