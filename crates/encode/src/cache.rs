@@ -19,6 +19,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use fs_err::{File, OpenOptions};
+use hark_work::files::hex;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
@@ -59,11 +60,7 @@ impl EmbeddingCache {
     /// [`Error::Io`] if it cannot be read or made.
     pub fn open(directory: &Path, fingerprint: &[u8; 32], dim: usize) -> Result<Self, Error> {
         fs_err::create_dir_all(directory)?;
-        let name: String = fingerprint[..12]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let path = directory.join(format!("{name}.embeddings"));
+        let path = directory.join(format!("{}.embeddings", hex(&fingerprint[..12])));
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -14,18 +14,17 @@
 //! missing, misshapen or unknown is an error that names all of them.
 
 use std::cell::RefCell;
-use std::io::Read;
 use std::path::Path;
 
 use burn::tensor::Device;
 use hark_audio::MelConfig;
-use sha2::{Digest, Sha256};
 
 use crate::card::{AudioCard, Card, ClipLength, Origin, TextCard, VERSION};
 use crate::checkpoint::Checkpoint;
 use crate::dual::{DualEncoder, Side, SideConfig};
 use crate::hugging_face;
 use crate::model::AudioEncoder;
+use crate::model_key::file_sha256;
 use crate::sentence::SentenceFolder;
 use crate::tokenize;
 use crate::towers::bert::Family;
@@ -407,7 +406,7 @@ fn card(
             file: file
                 .file_name()
                 .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
-            sha256: sha256(file)?,
+            sha256: file_sha256(file)?,
             layout: layout.to_owned(),
         }],
         training_data: options.training_data.clone(),
@@ -419,20 +418,6 @@ fn card(
         what,
     })?;
     Ok(card)
-}
-
-fn sha256(path: &Path) -> Result<String, Error> {
-    let mut file = fs_err::File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            break;
-        }
-        hash.update(&buffer[..read]);
-    }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The longest segment of whole seconds that the tower's time table reaches: 10 s for most, 20 and 30 for some.

@@ -28,6 +28,7 @@ mod hugging_face;
 pub mod import;
 mod kernels;
 pub mod model;
+pub mod model_key;
 pub mod projection;
 mod recordings;
 pub mod sentence;

@@ -9,18 +9,17 @@
 //! A model with projections gives vectors of length 1; a tower that was imported alone gives its features as they are.
 //! Segments are computed one at a time, so that a recording's vector depends on nothing but the recording.
 
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::tensor::{Device, Tensor, TensorData};
 use hark_audio::{MelConfig, MelSpectrogram};
-use sha2::{Digest, Sha256};
 
 use crate::card::{AudioCard, Card, ClipLength, TextCard};
 use crate::checkpoint::Checkpoint;
 use crate::dual::{DualEncoder, Side, SideConfig};
+pub use crate::model_key::fingerprint;
 use crate::recordings::{ClipMean, Segments};
 use crate::texts::{self, normalise, numbers};
 use crate::tokenize::Tokenizer;
@@ -39,34 +38,6 @@ pub const TOKENIZER: &str = "tokenizer.json";
 /// Whether a folder holds a model of this form.
 pub fn is_model(folder: &Path) -> bool {
     folder.join(CARD).is_file()
-}
-
-/// A name for what a model folder holds, by which its vectors are told from those of other models: a hash over card,
-/// tokenizer, and pieces of the weights from all over the file.
-///
-/// # Errors
-/// If a file cannot be read.
-pub fn fingerprint(folder: &Path) -> Result<String, Error> {
-    const PIECES: u64 = 64;
-    const PIECE: usize = 1 << 14;
-    let mut hash = Sha256::new();
-    hash.update(fs_err::read(folder.join(CARD))?);
-    let tokenizer = folder.join(TOKENIZER);
-    if tokenizer.is_file() {
-        hash.update(fs_err::read(tokenizer)?);
-    }
-    let mut weights = fs_err::File::open(folder.join(WEIGHTS))?;
-    let length = weights.metadata()?.len();
-    hash.update(length.to_le_bytes());
-    let mut piece = Vec::with_capacity(PIECE);
-    for nth in 0..PIECES {
-        piece.clear();
-        weights.seek(SeekFrom::Start(length / PIECES * nth))?;
-        (&mut weights).take(PIECE as u64).read_to_end(&mut piece)?;
-        hash.update(&piece);
-    }
-    let hash = hash.finalize();
-    Ok(hash[..8].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Writes a model into an empty folder.

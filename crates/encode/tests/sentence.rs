@@ -528,11 +528,7 @@ mod static_encoder {
         assert_eq!(encoder.card().name, "caption-static");
         assert_eq!(encoder.card().teacher, "all-mpnet-base-v2");
         let readme = include_str!("../models/caption-static/README.md");
-        let hash: String = encoder
-            .fingerprint()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = hark_work::files::hex(&encoder.fingerprint());
         assert!(
             readme.contains(&hash),
             "the card's hash is that of the file: {hash}"
