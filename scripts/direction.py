@@ -90,6 +90,8 @@ CIRCLES = {
     ("hark-learn", ("network", "optimizer", "recipe", "schedule")),
     # The trainer writes a report of its own results.
     ("hark-learn", ("report", "trainer")),
+    # What the runner trains, `collect` reads back, for the program that the runner is given.
+    ("hark-study", ("collect", "runner")),
     # `ModelStore` is the way in: its methods call the others, which take what it holds.
     ("hark-models", ("error", "hub", "info", "packages", "pull", "store")),
     # Notes are read with the readers of the commands.

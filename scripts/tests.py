@@ -139,7 +139,8 @@ def run(needs: Needs, selection: list[str], report: pathlib.Path | None) -> int:
     done = subprocess.run(command, cwd=ROOT, env=os.environ | needs.environment)
     lines = []
     for need, tests in left_out.items():
-        lines.append(f"{len(tests)} tests need {need}: {needs.missing(need)}")
+        count = "1 test needs" if len(tests) == 1 else f"{len(tests)} tests need"
+        lines.append(f"{count} {need}: {needs.missing(need)}")
         lines += [f"  {test}" for test in tests]
     if report:
         with report.open("a", encoding="utf-8") as file:
