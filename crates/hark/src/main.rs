@@ -11,7 +11,7 @@ mod usage;
 use std::io;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Find sounds by words: graded relevance between audio captions and clips.
 #[derive(Debug, Parser)]
@@ -52,6 +52,10 @@ enum Command {
     /// Models on this machine
     #[command(subcommand)]
     Models(commands::models::Command),
+    /// Print a script that completes commands and options in a shell
+    Completions(commands::completions::Args),
+    /// Write manual pages
+    Man(commands::man::Args),
 }
 
 /// The exit code for options that cannot be meant, as the parser has it.
@@ -81,6 +85,8 @@ fn main() -> ExitCode {
         Command::Describe(args) => commands::describe::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Models(command) => commands::models::run(command),
+        Command::Completions(args) => commands::completions::run(&args, Cli::command()),
+        Command::Man(args) => commands::man::run(&args, Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,7 +11,7 @@ use crate::place::{Place, model, rated_set, text};
 #[test]
 fn help_of_every_command_has_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 17] = [
+    let commands: [&[&str]; 19] = [
         &["relevance", "similarity"],
         &["relevance", "compute"],
         &["relevance", "fit"],
@@ -28,6 +28,8 @@ fn help_of_every_command_has_an_example() {
         &["eval"],
         &["compare"],
         &["reproduce"],
+        &["completions"],
+        &["man"],
         &["help", "embed"],
     ];
     for command in commands {
@@ -45,6 +47,45 @@ fn help_of_every_command_has_an_example() {
     insta::assert_snapshot!("help", place.ok(&["--help"]));
     insta::assert_snapshot!("help-relevance", place.ok(&["relevance", "--help"]));
     insta::assert_snapshot!("help-relevance-fit", place.ok(&["relevance", "fit", "--help"]));
+}
+
+#[test]
+fn every_shell_gets_completions() {
+    let place = Place::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = place.ok(&["completions", shell]);
+        for word in ["search", "relevance", "neighbours", "all-moments"] {
+            assert!(script.contains(word), "{shell}: no {word}");
+        }
+    }
+    let other = place.run(&["completions", "tcsh"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("bash"), "{}", text(&other.stderr));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let place = Place::new();
+    let said = place.ok(&["man", "share/man1"]);
+    let mut pages: Vec<String> = fs_err::read_dir(place.path("share/man1"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    pages.sort();
+    assert_eq!(said, format!("wrote {} pages to share/man1\n", pages.len()));
+    let help = place.ok(&["--help"]);
+    let listed = help.split_once("Commands:\n").unwrap().1;
+    let listed = listed.split_once("\n\n").unwrap().0;
+    for command in listed.lines().filter_map(|line| line.split_whitespace().next()) {
+        let page = format!("hark-{command}.1");
+        assert_eq!(pages.contains(&page), command != "help", "{page}");
+    }
+    let page = fs_err::read_to_string(place.path("share/man1/hark-relevance-fit.1")).unwrap();
+    assert!(page.contains(".TH hark-relevance-fit 1"), "{page}");
+    assert!(
+        page.contains("hark relevance fit") && page.contains("Examples"),
+        "{page}"
+    );
 }
 
 #[test]
