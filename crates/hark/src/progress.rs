@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -20,6 +20,46 @@ pub fn recordings(what: &str) -> ProgressBar {
         "{prefix} {bar:30} {human_pos}/{human_len} recordings, {msg} s of sound each second, {eta} left",
         what,
     )
+}
+
+/// Recordings on their way through a model: how many are done, and how much sound a second takes.
+pub struct Recordings {
+    bar: ProgressBar,
+    began: Instant,
+    heard: f64,
+}
+
+impl Recordings {
+    /// A bar that begins now.
+    pub fn new(what: &str) -> Self {
+        Self {
+            bar: recordings(what),
+            began: Instant::now(),
+            heard: 0.0,
+        }
+    }
+
+    /// So many seconds of sound more are done.
+    pub fn heard(&mut self, seconds: f64) {
+        self.heard += seconds;
+        let rate = self.heard / self.began.elapsed().as_secs_f64().max(1e-3);
+        self.bar.set_message(format!("{rate:.0}"));
+    }
+
+    /// So many recordings are done; `Break` if the user wants to stop.
+    pub fn show(&self, done: u64, total: u64) -> ControlFlow<()> {
+        show(&self.bar, done, total)
+    }
+
+    /// Prints a line on stderr above the bar.
+    pub fn print(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
+    }
+
+    /// Removes the bar.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 /// A bar that counts batches of a training, with a message that says how it goes.

@@ -18,11 +18,11 @@ const EXAMPLES: &str = "Examples:
   hark compare --a a1.csv a2.csv --b b1.csv b2.csv --metric r10 --direction audio-to-text
   hark compare --study studies/soundscape-full --baseline smooth --metric ndcg
 
-A run is a folder of hark eval -o or of hark reproduce, or its file of scored queries; a folder of runs stands for
-all runs in it. Figures are averaged over a method's runs, query by query, then paired. The test over queries is
-the paper's; as captions of one clip are not independent, the verdict is that over clips. Several runs on each
-side are also tested run against run. With --study, all methods are compared with one, and p is corrected for
-their number (Holm).";
+RUN is a folder written by hark eval -o or hark reproduce, a file of scored queries, or a folder of such runs.
+Figures are averaged over a method's runs query by query, then paired. The paper tests over queries; captions of
+one clip are not independent, so the verdict uses the test over clips. With several runs on each side, runs are
+also paired by seed. With --study, every method is compared with the baseline and p is corrected with Holm's
+method.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -33,19 +33,19 @@ pub struct Args {
     /// Runs of the second method
     #[arg(long, value_name = "RUN", num_args = 1.., required_unless_present = "study", conflicts_with = "study")]
     b: Vec<PathBuf>,
-    /// Instead: all methods of a folder of hark reproduce
+    /// Compare all methods of a folder written by hark reproduce
     #[arg(long, value_name = "DIR", requires = "baseline")]
     study: Option<PathBuf>,
-    /// With --study: the method that others are compared with
+    /// Method that the others are compared with
     #[arg(long, value_name = "NAME", requires = "study")]
     baseline: Option<String>,
-    /// Which way
+    /// Direction of the search
     #[arg(long, value_name = "WAY", default_value = "text-to-audio", value_parser = direction())]
     direction: Direction,
-    /// What is compared
+    /// Figure to compare
     #[arg(long, value_name = "METRIC", default_value = "ap", value_parser = metric())]
     metric: Metric,
-    /// How many queries won and lost most are shown
+    /// Number of largest wins and losses to show
     #[arg(long, value_name = "N", default_value_t = 5)]
     show: usize,
     /// Print JSON
@@ -89,7 +89,7 @@ fn of_two(args: &Args) -> Result<Vec<Method>> {
         .collect()
 }
 
-/// What a method is called: the last part of its path, if it has only one.
+/// A method's name: the last part of its path, if it has only one.
 fn name(paths: &[PathBuf], otherwise: &str) -> String {
     match paths {
         [one] => one.file_stem().map_or_else(
@@ -156,7 +156,7 @@ fn read_all(paths: &[PathBuf], direction: Direction) -> Result<Vec<ScoredQueries
         collect(path, direction, 0, &mut files)?;
         ensure!(
             files.len() > before,
-            "{}: no scored queries ({}) there; hark eval -o writes them",
+            "{}: no scored queries ({}); write them with: hark eval -o DIR",
             path.display(),
             direction.file()
         );
@@ -170,12 +170,16 @@ fn read_all(paths: &[PathBuf], direction: Direction) -> Result<Vec<ScoredQueries
         .zip(&runs)
         .find(|(_, run)| run.kind.direction != direction)
     {
-        bail!("{} is not {}: see --direction", path.display(), direction.title());
+        bail!(
+            "{} is not {}; change --direction",
+            path.display(),
+            direction.title()
+        );
     }
     Ok(runs)
 }
 
-/// Folders of runs are nested no deeper: a study, a method, a corpus, a seed.
+/// How deep runs are nested: study, method, corpus, seed.
 const MAX_DEPTH: usize = 4;
 
 /// Files of scored queries: the one that is named, that of a folder, or those of the folders in it, in the order of their names.
@@ -185,7 +189,7 @@ fn collect(path: &Path, direction: Direction, depth: usize, files: &mut Vec<Path
         return Ok(());
     }
     if !path.is_dir() {
-        bail!("{}: there is no such run", path.display());
+        bail!("{}: no such run", path.display());
     }
     let own = path.join(direction.file());
     if own.is_file() {

@@ -25,25 +25,25 @@ const EXAMPLES: &str = "Examples:
   hark train recipes/soundscape-quick.toml --set objective.name=infonce --set seed=2
   hark train recipes/soundscape-quick.toml --resume
 
-A run is a folder: recipe.toml (resolved), metrics.jsonl, TensorBoard events, checkpoint.safetensors,
-the models best/ and last/, report.md. Stop it at any moment, even by kill -9: --resume goes on and
-ends with the same bytes. The models work wherever a model is named: hark embed --model RUN/best.";
+A run is a folder: recipe.toml (resolved), metrics.jsonl, TensorBoard events, checkpoint.safetensors, the
+models best/ and last/, report.md. A training that was interrupted, even with kill -9, continues with
+--resume and ends with the same bytes. Use the model anywhere: hark embed --model RUN/best.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The recipe, a TOML file
+    /// Recipe (TOML)
     recipe: PathBuf,
-    /// The run's folder [default: runs/NAME-OBJECTIVE-SEED]
+    /// Folder of the run [default: runs/NAME-OBJECTIVE-SEED]
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Change a key of the recipe, such as training.epochs=3; may be given several times
+    /// Override a key of the recipe, such as training.epochs=3 (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Go on with a training that was stopped
+    /// Continue an interrupted training
     #[arg(long)]
     resume: bool,
-    /// Threads that read recordings ahead of the trainer [default: as --threads]
+    /// Threads that read recordings ahead of training [default: same as --threads]
     #[arg(long, value_name = "N")]
     workers: Option<std::num::NonZeroUsize>,
     #[command(flatten)]

@@ -68,25 +68,21 @@ pub fn run(args: &Args) -> Result<()> {
     let paths: Vec<PathBuf> = left.iter().map(|&nth| args.recordings[nth].clone()).collect();
     let mut fresh = false;
     let mut failed: Vec<(String, String)> = Vec::new();
-    let began = Instant::now();
-    let mut flushed = began;
+    let mut flushed = Instant::now();
     let mut broken = None;
     let total = args.recordings.len() as u64;
-    let bar = progress::recordings("embedding");
-    bar.set_length(total);
-    let mut heard = 0.0;
+    let mut bar = progress::Recordings::new("embedding");
     let outcome = encoder.embed_files(&paths, &mut |told| {
         match told {
             EmbedEvent::Segment { seconds } => {
-                heard += seconds;
-                bar.set_message(format!("{:.0}", heard / began.elapsed().as_secs_f64().max(1e-3)));
+                bar.heard(seconds);
             }
             EmbedEvent::Recording {
                 file,
                 result: Ok(clip),
             } => {
                 if let Some(damage) = &clip.damage {
-                    bar.suspend(|| eprintln!("hark: warning: {}: {damage}", paths[file].display()));
+                    bar.print(&format!("hark: warning: {}: {damage}", paths[file].display()));
                 }
                 done.clips.insert(left[file], clip);
                 fresh = true;
@@ -101,7 +97,7 @@ pub fn run(args: &Args) -> Result<()> {
                     Error::Audio(error) => error.to_string(),
                     other => format!("{path}: {other}"),
                 };
-                bar.suspend(|| eprintln!("hark: {message}"));
+                bar.print(&format!("hark: {message}"));
                 failed.push((path, message));
             }
         }
@@ -112,9 +108,9 @@ pub fn run(args: &Args) -> Result<()> {
                 return ControlFlow::Break(());
             }
         }
-        progress::show(&bar, (done.clips.len() + failed.len()) as u64, total)
+        bar.show((done.clips.len() + failed.len()) as u64, total)
     });
-    bar.finish_and_clear();
+    bar.clear();
     if let Some(error) = broken {
         return Err(error);
     }

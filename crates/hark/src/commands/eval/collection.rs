@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use hark_corpus::{Check, Clip, Dataset, DatasetConfig, Pair};
@@ -328,8 +327,8 @@ fn key(folder: &Path, data: &Dataset) -> Result<String> {
 #[derive(Default)]
 struct Display {
     captions: Option<ProgressBar>,
-    recordings: Option<(ProgressBar, Instant)>,
-    heard: f64,
+    recordings: Option<progress::Recordings>,
+    clips: (u64, u64),
 }
 
 impl Display {
@@ -343,30 +342,28 @@ impl Display {
         if let Some(bar) = self.captions.take() {
             bar.finish_and_clear();
         }
-        let (bar, began) = self
+        let recordings = self
             .recordings
-            .get_or_insert_with(|| (progress::recordings("embedding"), Instant::now()));
+            .get_or_insert_with(|| progress::Recordings::new("embedding"));
         match *event {
-            SplitEvent::Segment { seconds } => {
-                self.heard += seconds;
-                let rate = self.heard / began.elapsed().as_secs_f64().max(1e-3);
-                bar.set_message(format!("{rate:.0}"));
-                progress::show(bar, bar.position(), bar.length().unwrap_or_default())
-            }
+            SplitEvent::Segment { seconds } => recordings.heard(seconds),
             SplitEvent::Clip { done, total, failed } => {
+                self.clips = (done, total);
                 if let Some((clip, error)) = failed {
-                    bar.suspend(|| eprintln!("hark: {}: {error}", clip.path.display()));
+                    recordings.print(&format!("hark: {}: {error}", clip.path.display()));
                 }
-                progress::show(bar, done, total)
             }
-            SplitEvent::Captions { .. } => ControlFlow::Continue(()),
+            SplitEvent::Captions { .. } => {}
         }
+        recordings.show(self.clips.0, self.clips.1)
     }
 
     fn clear(self) {
-        let recordings = self.recordings.map(|(bar, _)| bar);
-        for bar in self.captions.into_iter().chain(recordings) {
+        if let Some(bar) = self.captions {
             bar.finish_and_clear();
+        }
+        if let Some(recordings) = self.recordings {
+            recordings.clear();
         }
     }
 }

@@ -33,62 +33,62 @@ const EXAMPLES: &str = "Examples:
   hark eval --vectors clips.npy captions.npy --captions clotho_captions_evaluation.csv
   hark eval --run system.trec --qrels truth.trec --ties trec
 
-Every caption of the split is a query for clips, and every clip one for captions. R@k is the share of the relevant
-items among the first k, as in the paper; hit@k says whether any is, which much of the field calls recall. Items
-with equal scores are ordered by a hash of their names, not by position. -o DIR writes report.json, the scored
-queries (text-to-audio.csv, audio-to-text.csv, and one of each for every --truth; for hark compare), TREC run
-(the first 1,000 items) and qrels files of both directions, and predictions.csv as the retrieval challenge asks
-for it (caption, then its ten best clips).";
+Every caption of the split is a query for clips, and every clip a query for captions. R@k is the share of the
+relevant items among the first k, as in the paper; hit@k is 1 if any relevant item is among them, which others
+often call recall. Ties are ordered by a hash of the names, not by position. -o DIR writes report.json, scored
+queries for hark compare (text-to-audio.csv, audio-to-text.csv, and one of each for every --truth), TREC run files
+(the first 1,000 items) and qrels of both directions, and predictions.csv in the format of the retrieval challenge
+(each caption with its ten best clips).";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Args {
-    /// A model: a run's folder, a model's folder, or a name of `hark models list`
+    /// Model: folder of a run or of a model, or a name from `hark models list`
     #[arg(required_unless_present_any = ["vectors", "run"], conflicts_with_all = ["vectors", "run"])]
     model: Option<String>,
-    /// The data set: clotho:DIR, audiocaps:DIR, table:FILE, folder:DIR, or a recipe's file [default: that of the model's run]
+    /// Dataset: clotho:DIR, audiocaps:DIR, table:FILE, folder:DIR, or a recipe [default: that of the model's run]
     #[arg(long, value_name = "KIND:PATH", conflicts_with_all = ["vectors", "run"])]
     data: Option<String>,
-    /// Its split [default: evaluation of Clotho, test of AudioCaps and of recipes]
+    /// Split of the dataset [default: evaluation for Clotho, test for AudioCaps and recipes]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["vectors", "run"])]
     split: Option<String>,
-    /// Instead of a model: vectors of clips and of captions, NumPy matrices of 32-bit floats
+    /// Evaluate stored embeddings of clips and captions instead of a model (NumPy matrices)
     #[arg(long, num_args = 2, value_names = ["CLIPS.npy", "CAPTIONS.npy"])]
     vectors: Option<Vec<PathBuf>>,
-    /// With --vectors: the captions in the order of their rows; clips are in the order in which it names them first
+    /// Captions of --vectors, in the order of the rows; clips are in order of first appearance
     #[arg(long, value_name = "FILE", requires = "vectors")]
     captions: Option<PathBuf>,
     #[command(flatten)]
     columns: ColumnArgs,
-    /// With --vectors: every clip has so many captions, which follow each other
+    /// Captions per clip of --vectors; captions of one clip are consecutive
     #[arg(long, value_name = "N", requires = "vectors", conflicts_with = "captions")]
     captions_per_clip: Option<NonZeroUsize>,
-    /// Instead of a model: results of any system, a TREC run file
+    /// Evaluate the results of any system instead of a model (TREC run file)
     #[arg(long, value_name = "FILE", requires = "qrels", conflicts_with = "vectors")]
     run: Option<PathBuf>,
-    /// What is relevant for --run, a TREC qrels file
+    /// Relevance judgements for --run (TREC qrels file)
     #[arg(long, value_name = "FILE", requires = "run")]
     qrels: Option<PathBuf>,
-    /// Which way the queries of --run go
+    /// Direction of the queries of --run
     #[arg(long, value_name = "WAY", default_value = "text-to-audio", value_parser = direction(), requires = "run")]
     direction: Direction,
-    /// With --run: how many items there are to choose from, for chance [default: those that either file names]
+    /// Collection size of --run, for chance levels [default: items named in either file]
     #[arg(long, value_name = "N", requires = "run")]
     items: Option<usize>,
-    /// Judge also by other relevance: `scenes` of soundscapes, `computed` from captions (or computed:FUNCTION), or a CSV file of ratings or annotations; may be given several times
+    /// Also score against graded relevance: `scenes` (soundscapes), `computed` or computed:FUNCTION (caption similarity), or a CSV file of ratings or annotations (repeatable)
     #[arg(long, value_name = "SOURCE", conflicts_with = "run")]
     truth: Vec<TruthSource>,
     /// With --truth: minimum gain of a relevant item; nDCG uses the gains themselves
     #[arg(long, value_name = "GAIN", default_value_t = 0.5, value_parser = gain, requires = "truth")]
     relevance_threshold: f64,
-    /// With --truth: rank only the clips that were judged for a query
+    /// With --truth: rank only the clips judged for the query
     #[arg(long, requires = "truth")]
     judged_only: bool,
     /// Skip queries without relevant items or results, like trec_eval [default: error]
     #[arg(long)]
     skip_unjudged: bool,
-    /// The sentence encoder of --truth computed [default: caption-static, built in]
+    /// Sentence encoder for --truth computed [default: caption-static, built in]
     #[arg(long, value_name = "NAME", requires = "truth")]
     sentence_encoder: Option<String>,
     /// The k of mAP@k and nDCG@k
@@ -100,16 +100,16 @@ pub struct Args {
     _relevant_from: Option<Renamed>,
     #[arg(long = "partial", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--skip-unjudged"))]
     _partial: Option<Renamed>,
-    /// How equal scores are ordered: by a hash of names, or as trec_eval does, by descending id
+    /// Order of ties: by a hash of the names, or by descending id as trec_eval does
     #[arg(long, value_name = "HOW", default_value = "hash")]
     ties: TieOrder,
-    /// Evaluate what is there although recordings are missing
+    /// Skip missing or unreadable recordings [default: error]
     #[arg(long, conflicts_with_all = ["vectors", "run"])]
     allow_missing: bool,
-    /// Do not look for vectors of earlier evaluations, and keep none
+    /// Neither read nor write cached embeddings
     #[arg(long)]
     no_cache: bool,
-    /// Write reports, scored queries, TREC files and predictions into this folder
+    /// Folder for the report, scored queries, TREC files and predictions
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
