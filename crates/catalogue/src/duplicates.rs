@@ -28,7 +28,7 @@ pub fn duplicates<T>(
     let mut groups = Groups::default();
     let mut of_content: HashMap<String, usize> = HashMap::new();
     let mut different: Vec<(usize, f64, T)> = Vec::new();
-    store.each_file(&mut |file| {
+    store.for_each_file(&mut |file| {
         let number = groups.add();
         paths.push(file.path);
         if let Some(&first) = of_content.get(&file.content) {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::day;
+
 /// What makes the vectors of a library comparable. Fixed when it is made; everything that is added must fit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -31,19 +33,7 @@ pub struct Stat {
 impl Stat {
     /// The day of the last change, in UTC: `2026-11-15`.
     pub fn day(&self) -> String {
-        // Days since 1 March of the year 0, counted in eras of 400 years, in which years begin in March: leap days are their last.
-        let days = self.modified.div_euclid(86_400_000_000_000) + 719_468;
-        let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-        let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-        let day = day - (365 * year + year / 4 - year / 100);
-        let month = (5 * day + 2) / 153;
-        let day = day - (153 * month + 2) / 5 + 1;
-        let (month, after) = if month < 10 {
-            (month + 3, 0)
-        } else {
-            (month - 9, 1)
-        };
-        format!("{:04}-{month:02}-{day:02}", era * 400 + year + after)
+        day::day_of(self.modified)
     }
 }
 
@@ -168,29 +158,4 @@ pub struct Failure {
     pub stat: Stat,
     /// What is wrong with it.
     pub message: String,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_those_of_the_calendar() {
-        for (seconds, day) in [
-            (0, "1970-01-01"),
-            (-1, "1969-12-31"),
-            (951_782_399, "2000-02-28"),
-            (951_782_400, "2000-02-29"),
-            (951_868_800, "2000-03-01"),
-            (1_763_164_800, "2025-11-15"),
-            (4_107_542_400, "2100-03-01"),
-            (4_107_542_399, "2100-02-28"),
-        ] {
-            let stat = Stat {
-                size: 0,
-                modified: seconds * 1_000_000_000 + 999_999_999,
-            };
-            assert_eq!(stat.day(), day);
-        }
-    }
 }

@@ -9,9 +9,7 @@ use crate::EmbedError;
 #[non_exhaustive]
 pub enum Error {
     /// The library's vectors are of another model.
-    #[error(
-        "the library was made with the model {ours} ({ours_fingerprint}), not with {theirs} ({theirs_fingerprint})"
-    )]
+    #[error("the library uses the model {ours} ({ours_fingerprint}), not {theirs} ({theirs_fingerprint})")]
     OtherModel {
         /// The library's.
         ours: String,
@@ -24,7 +22,7 @@ pub enum Error {
     },
     /// The library's windows are of another length or at other distances.
     #[error(
-        "the library has windows of {ours_window} s every {ours_hop} s, not of {theirs_window} s every {theirs_hop} s"
+        "the library has windows of {ours_window} s every {ours_hop} s, not {theirs_window} s every {theirs_hop} s"
     )]
     OtherWindows {
         /// Length of the library's.
@@ -37,7 +35,7 @@ pub enum Error {
         theirs_hop: f64,
     },
     /// A vector that is not as long as those of the library.
-    #[error("a vector of {got} numbers, where the library has {expected}")]
+    #[error("the vector has {got} dimensions, the library {expected}")]
     Dimension {
         /// Numbers in the library's vectors.
         expected: usize,
@@ -45,9 +43,7 @@ pub enum Error {
         got: usize,
     },
     /// Settings that no library can have.
-    #[error(
-        "no library can have vectors of {dim} numbers and windows of {window_seconds} s every {hop_seconds} s"
-    )]
+    #[error("invalid settings: {dim} dimensions, windows of {window_seconds} s every {hop_seconds} s")]
     BadSettings {
         /// Numbers in a vector.
         dim: usize,
@@ -59,6 +55,12 @@ pub enum Error {
     /// A query vector that is zero or not finite has no direction to search in.
     #[error("the query vector is zero or not finite")]
     NoDirection,
+    /// A text that is not a day.
+    #[error("`{text}` is not a day of the calendar; write it as 2026-11-15")]
+    BadDay {
+        /// Its beginning.
+        text: String,
+    },
     /// The embeddings of what is wanted and of what is excluded are the same.
     #[error("the query and its exclusions cancel out; change one of them")]
     CancelsOut,
@@ -102,7 +104,7 @@ pub enum Error {
     #[error(transparent)]
     Embed(#[from] EmbedError),
     /// A window's vector is not of length 1.
-    #[error("{path}: the vector of the window at {start} s has the length {norm}, not 1")]
+    #[error("{path}: the vector of the window at {start} s has norm {norm}, not 1")]
     NotUnit {
         /// The recording.
         path: String,
@@ -112,7 +114,7 @@ pub enum Error {
         norm: f64,
     },
     /// A recording must have exactly one vector of the whole.
-    #[error("{path}: {got} vectors stand for the whole recording; there must be one")]
+    #[error("{path}: expected one vector for the whole recording, got {got}")]
     NotOneWhole {
         /// The recording.
         path: String,
@@ -120,7 +122,7 @@ pub enum Error {
         got: usize,
     },
     /// A window that is not a part of its recording.
-    #[error("{path}: a window from {start} to {end} s in a recording of {seconds} s")]
+    #[error("{path}: the window from {start} to {end} s is outside of the recording, which has {seconds} s")]
     WindowOutside {
         /// The recording.
         path: String,
@@ -132,7 +134,7 @@ pub enum Error {
         seconds: f64,
     },
     /// Windows that do not follow each other.
-    #[error("{path}: the window at {start} s comes after the one at {before} s")]
+    #[error("{path}: windows out of order: {start} s follows {before} s")]
     WindowsOutOfOrder {
         /// The recording.
         path: String,
@@ -142,7 +144,7 @@ pub enum Error {
         before: f64,
     },
     /// A recording's length is no length.
-    #[error("{path}: {seconds} s is not the length of a recording")]
+    #[error("{path}: invalid length of {seconds} s")]
     BadLength {
         /// The recording.
         path: String,
@@ -150,26 +152,26 @@ pub enum Error {
         seconds: f64,
     },
     /// There is no library at this place.
-    #[error("{place}: there is no library here")]
+    #[error("{place}: no library here; create it with: hark index FOLDER")]
     Missing {
         /// The folder or the database.
         place: String,
     },
     /// There is a library at this place already.
-    #[error("{place}: there is a library here already")]
+    #[error("{place}: a library already exists here")]
     Exists {
         /// The folder or the database.
         place: String,
     },
     /// What is at this place is something else.
-    #[error("{place}: this is not a library of hark")]
+    #[error("{place}: not a hark library")]
     NotCatalogue {
         /// The file or the database.
         place: String,
     },
     /// The library was written by a newer version of this program.
     #[error(
-        "{place}: the library has format {found}, and this version of hark knows formats up to {known}: use a newer version of hark"
+        "{place}: the library has format {found}, this version of hark reads up to {known}; use a newer hark"
     )]
     NewerFormat {
         /// The file or the database.
@@ -188,19 +190,19 @@ pub enum Error {
         fault: String,
     },
     /// The library was made anew since it was opened.
-    #[error("{place}: the library was made anew, perhaps with another model; open it again")]
+    #[error("{place}: the library was rebuilt by another process; reopen it")]
     Renewed {
         /// The folder or the database.
         place: String,
     },
     /// Another process is indexing.
-    #[error("{place}: another process is changing this library; wait until it is done")]
+    #[error("{place}: another process is writing to this library; wait until it is done")]
     Locked {
         /// The file that is locked, or the database.
         place: String,
     },
     /// A caller asked to stop.
-    #[error("stopped after {done} of {total} vectors")]
+    #[error("interrupted after {done} of {total} vectors")]
     Stopped {
         /// Vectors that were in.
         done: u64,
@@ -217,20 +219,20 @@ pub enum Error {
     },
     /// The address of a server cannot be read. Nothing of it is repeated: it may hold a password.
     #[error(
-        "the address of the server cannot be used: {why}; it looks like postgres://user:password@host:port/database?sslmode=require, with special characters of the password as %XX"
+        "invalid server address: {why}; expected postgres://user:password@host:port/database?sslmode=require, with special characters of the password as %XX"
     )]
     Address {
         /// What is wrong with it.
         why: &'static str,
     },
     /// A file that should hold certificates to trust does not.
-    #[error("{path}: there is no certificate in PEM form here, or one that cannot be read", path = path.display())]
+    #[error("{path}: no readable PEM certificate", path = path.display())]
     Certificates {
         /// The file.
         path: PathBuf,
     },
     /// A name that no library on a server can have.
-    #[error("{name:?} cannot be the name of a library: up to {most} letters of ASCII, digits, _ and -")]
+    #[error("invalid library name {name:?}: use up to {most} ASCII letters, digits, _ and -")]
     LibraryName {
         /// The name.
         name: String,
@@ -239,7 +241,7 @@ pub enum Error {
     },
     /// The server cannot keep vectors.
     #[error(
-        "{server}: PostgreSQL's extension pgvector, version {needed} or later, is needed and cannot be had ({what}); an administrator can install it and run CREATE EXTENSION vector"
+        "{server}: pgvector {needed} or later is required ({what}); ask an administrator to install it and run CREATE EXTENSION vector"
     )]
     NoVectors {
         /// Host and port.
@@ -250,7 +252,7 @@ pub enum Error {
         what: String,
     },
     /// Vectors of more numbers than a server's column can hold.
-    #[error("a library on a server has vectors of at most {most} numbers, not of {dim}")]
+    #[error("a library on PostgreSQL supports at most {most} dimensions, not {dim}")]
     TooWide {
         /// Numbers in a vector.
         dim: usize,
@@ -258,7 +260,7 @@ pub enum Error {
         most: usize,
     },
     /// A path that is too long for the index of paths on a server.
-    #[error("{path}: a path of {got} bytes, where a library on a server takes {most}")]
+    #[error("{path}: the path has {got} bytes, a library on PostgreSQL supports {most}")]
     LongPath {
         /// The path.
         path: String,
@@ -268,7 +270,7 @@ pub enum Error {
         most: usize,
     },
     /// The server was lost and could not be reached again.
-    #[error("{server}: the connection was lost, and {tries} attempts to go on failed: {what}")]
+    #[error("{server}: connection lost; {tries} attempts to continue failed: {what}")]
     Lost {
         /// Host and port.
         server: String,
@@ -280,7 +282,7 @@ pub enum Error {
         source: Box<postgres::Error>,
     },
     /// All connections to the server are in use.
-    #[error("{server}: no connection was free within {seconds} s")]
+    #[error("{server}: no free connection within {seconds} s")]
     Busy {
         /// Host and port.
         server: String,
@@ -288,7 +290,7 @@ pub enum Error {
         seconds: u64,
     },
     /// The server did not answer a search in time.
-    #[error("{server}: the search was given up after {seconds} s, or stopped by an administrator")]
+    #[error("{server}: the search took longer than {seconds} s or was cancelled by an administrator")]
     Slow {
         /// Host and port.
         server: String,
@@ -306,10 +308,10 @@ pub enum Error {
         source: Box<postgres::Error>,
     },
     /// Vectors could not be compared.
-    #[error("vectors could not be compared: {0}")]
+    #[error("cannot compare vectors: {0}")]
     Rank(#[from] hark_nearest::Error),
     /// The text of a library cannot be written.
-    #[error("the text of the library could not be written: {0}")]
+    #[error("cannot write the dump: {0}")]
     Dump(std::io::Error),
     /// A file of the library cannot be read or written.
     #[error("{path}: {source}", path = path.display())]

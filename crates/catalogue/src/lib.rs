@@ -10,6 +10,7 @@
 //! model ([`Settings`]), which is checked, and an [`Embedder`] turns questions into vectors. Nothing prints or reads the
 //! environment.
 
+mod day;
 mod duplicates;
 mod embedder;
 mod entry;
@@ -25,6 +26,7 @@ pub mod sqlite;
 mod store;
 mod words;
 
+pub use day::parse_day;
 pub use duplicates::duplicates;
 pub use embedder::{EmbedError, Embedder};
 pub use entry::{AudioInfo, Entry, Failure, File, IndexedFile, Notes, Settings, Stat, Window};
@@ -34,4 +36,4 @@ pub use postgres::PostgresStore;
 pub use question::{Answer, Mode, Question, Recording, ask};
 pub use search::{Hit, NEGATIVE_WEIGHT, Query, combine_queries, search};
 pub use sqlite::SqliteStore;
-pub use store::{Change, Count, Overview, Store, TextHit, TextQuery, WindowHit, dump};
+pub use store::{Change, Count, Overview, Store, TextHit, TextQuery, WindowHit, dump, fnv1a};

@@ -65,22 +65,25 @@ impl Default for Query {
     }
 }
 
-/// A file, or a moment of one, that answers.
+/// A file, or a moment of one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
-    /// Its place, from 1.
+    /// From 1.
     pub rank: usize,
-    /// What the order is by: the sum of reciprocal ranks, or the cosine if only meaning was asked for, or the share and score of words. Higher is better.
+    /// Higher is better: the sum of reciprocal ranks, or the cosine in a search by vector alone, or the score in a search by
+    /// words alone.
     pub score: f64,
-    /// The cosine of the moment and the question, if meaning was asked for and found it.
-    pub meaning: Option<f32>,
-    /// Which share of the question's words the file has, if words were asked for.
-    pub words: Option<f64>,
-    /// Where the moment begins, in seconds; none if it is the whole recording.
+    /// Cosine of the moment's vector and the query's, if the search by vector found it.
+    #[serde(rename = "meaning")]
+    pub similarity: Option<f32>,
+    /// Share of the query's words that the file has, if the search by words found it.
+    #[serde(rename = "words")]
+    pub word_coverage: Option<f64>,
+    /// Start of the moment, in seconds; none if the hit is the whole recording.
     pub start: Option<f64>,
-    /// Where it ends.
+    /// End of the moment.
     pub end: Option<f64>,
-    /// The file.
+    /// The recording.
     pub file: File,
 }
 
@@ -89,8 +92,8 @@ pub struct Hit {
 struct Candidate {
     file: i64,
     score: f64,
-    meaning: Option<f32>,
-    words: Option<f64>,
+    similarity: Option<f32>,
+    word_coverage: Option<f64>,
     moment: Option<(f64, f64)>,
 }
 
@@ -164,8 +167,8 @@ fn meant(near: &WindowHit, score: f64) -> Candidate {
     Candidate {
         file: near.file,
         score,
-        meaning: Some(near.score),
-        words: None,
+        similarity: Some(near.score),
+        word_coverage: None,
         moment,
     }
 }
@@ -174,8 +177,8 @@ fn worded(found: &TextHit, score: f64) -> Candidate {
     Candidate {
         file: found.file,
         score,
-        meaning: None,
-        words: Some(found.share),
+        similarity: None,
+        word_coverage: Some(found.share),
         moment: None,
     }
 }
@@ -188,7 +191,7 @@ fn moments(store: &dyn Store, query: &Query, vector: &[f32], need: usize) -> Res
         .saturating_add(barred.len().min(need))
         .max(32);
     loop {
-        let mut near = store.nearest(vector, k, &query.filter)?;
+        let mut near = store.search_vector(vector, k, &query.filter)?;
         let all = near.len() < k;
         near.sort_by(|a, b| {
             b.score
@@ -259,8 +262,8 @@ fn browsed(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
     let blank = |&file: &i64| Candidate {
         file,
         score: 0.0,
-        meaning: None,
-        words: None,
+        similarity: None,
+        word_coverage: None,
         moment: None,
     };
     let candidates: Vec<Candidate> = found.iter().skip(leave).map(blank).collect();
@@ -281,7 +284,7 @@ fn fused(near: &[WindowHit], found: &[TextHit]) -> Vec<Candidate> {
         heard.insert(near.file);
         let mut candidate = meant(near, 1.0 / (RRF_K + rank));
         if let Some(&(share, part)) = words.get(&near.file) {
-            candidate.words = Some(share);
+            candidate.word_coverage = Some(share);
             candidate.score += part;
         }
         all.push(candidate);
@@ -341,15 +344,15 @@ fn shown(store: &dyn Store, candidates: &[Candidate]) -> Result<Vec<Hit>, Error>
         let (start, end) = candidate.moment.unzip();
         let Candidate {
             score,
-            meaning,
-            words,
+            similarity,
+            word_coverage,
             ..
         } = *candidate;
         Some(Hit {
             rank: 0,
             score,
-            meaning,
-            words,
+            similarity,
+            word_coverage,
             start,
             end,
             file,

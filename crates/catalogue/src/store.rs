@@ -182,7 +182,7 @@ pub trait Store: Send + Sync {
 
     /// The `k` windows whose vectors are nearest to `query`, best first, among the files that pass. `query` has any length but
     /// zero; what counts is its direction. One of another dimension, without a direction or not finite is refused.
-    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error>;
+    fn search_vector(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error>;
 
     /// At most `k` files that pass the filter and have words of the query in their name, folders, tags, captions or metadata,
     /// best first. Any text is allowed: nothing in it is syntax of the database's query language.
@@ -207,10 +207,10 @@ pub trait Store: Send + Sync {
     fn overview(&self) -> Result<Overview, Error>;
 
     /// Hands over all entries in the order of their paths, until `take` answers with `Break`.
-    fn each(&self, take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error>;
+    fn for_each_entry(&self, take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error>;
 
     /// Hands over all files in the order of their paths, without vectors, until `take` answers with `Break`.
-    fn each_file(&self, take: &mut dyn FnMut(File) -> ControlFlow<()>) -> Result<(), Error>;
+    fn for_each_file(&self, take: &mut dyn FnMut(File) -> ControlFlow<()>) -> Result<(), Error>;
 
     /// Makes searching fast after many changes: builds or extends what approximate search needs. Everything is found without it,
     /// more slowly. `progress` is told how many of how many vectors are in, and may ask to stop.
@@ -249,7 +249,7 @@ pub fn dump(store: &dyn Store, out: &mut dyn Write) -> Result<(), Error> {
     }
     out.write_all(head.as_bytes()).map_err(Error::Dump)?;
     let mut outcome = Ok(());
-    store.each(&mut |entry| match out.write_all(block(&entry).as_bytes()) {
+    store.for_each_entry(&mut |entry| match out.write_all(block(&entry).as_bytes()) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             outcome = Err(Error::Dump(error));
@@ -299,11 +299,11 @@ fn block(entry: &Entry) -> String {
     if let Some(damage) = &sound.damage {
         text += &format!("  damage {}\n", quoted(damage));
     }
-    text += &format!("  peaks {} {:016x}\n", sound.peaks.len(), fnv(&sound.peaks));
+    text += &format!("  peaks {} {:016x}\n", sound.peaks.len(), fnv1a(&sound.peaks));
     text += &format!(
         "  sound {} {:016x}\n",
         sound.fingerprint.len(),
-        fnv(&sound.fingerprint)
+        fnv1a(&sound.fingerprint)
     );
     for caption in &notes.captions {
         text += &format!("  caption {}\n", quoted(caption));
@@ -313,7 +313,7 @@ fn block(entry: &Entry) -> String {
     }
     for window in windows {
         let part = if window.whole { "whole" } else { "part" };
-        let hash = fnv(&prepare::bytes(&window.vector));
+        let hash = fnv1a(&prepare::bytes(&window.vector));
         text += &format!("  {part} {} {} {hash:016x}\n", window.start, window.end);
     }
     text
@@ -324,8 +324,21 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// FNV-1a of 64 bits.
-fn fnv(bytes: &[u8]) -> u64 {
+/// The 64-bit FNV-1a hash. It tells versions of data apart and protects against nobody.
+pub fn fnv1a(bytes: &[u8]) -> u64 {
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against the published values of the function.
+    #[test]
+    fn hashes() {
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
 }

@@ -177,7 +177,7 @@ fn whoever_may_only_read_can_search() {
     ));
     let url = url.replace("hark@", &format!("{role}@"));
     let reader = PostgresStore::open_or_create(&url, &library.name, &settings()).unwrap();
-    let near = reader.nearest(&axis(1), 1, &Filter::default()).unwrap();
+    let near = reader.search_vector(&axis(1), 1, &Filter::default()).unwrap();
     assert!((near[0].score - 1.0).abs() < semantics::TOLERANCE);
     assert_eq!(
         reader
@@ -264,7 +264,7 @@ fn signed(path: &str, writer: usize) -> Entry {
 /// Each file is wholly of the writer that its content names.
 fn assert_signed(store: &dyn Store) {
     store
-        .each(&mut |entry| {
+        .for_each_entry(&mut |entry| {
             let writer: usize = entry.content.parse().unwrap();
             assert_eq!(entry, signed(&entry.path, writer));
             ControlFlow::Continue(())
@@ -514,7 +514,7 @@ fn the_index_is_used_and_finds_what_comparing_all_finds() {
     let all = Filter::default();
     let exact: Vec<_> = questions
         .iter()
-        .map(|question| store.nearest(question, 10, &all).unwrap())
+        .map(|question| store.search_vector(question, 10, &all).unwrap())
         .collect();
     assert!(
         !store
@@ -551,7 +551,7 @@ fn the_index_is_used_and_finds_what_comparing_all_finds() {
     assert!(plan.contains("Index Scan using windows_vector"), "{plan}");
     let mut found = 0;
     for (question, exact) in questions.iter().zip(&exact) {
-        let near = store.nearest(question, 10, &all).unwrap();
+        let near = store.search_vector(question, 10, &all).unwrap();
         assert!(near.is_sorted_by(|a, b| a.score >= b.score));
         found += near
             .iter()
@@ -561,20 +561,26 @@ fn the_index_is_used_and_finds_what_comparing_all_finds() {
     // Nearly all, and not by definition: the index is approximate.
     assert!(found >= 980, "{found} of 1000");
     // More than pgvector keeps candidates for.
-    assert_eq!(store.nearest(&questions[0], 3_000, &all).unwrap().len(), 3_000);
-    assert_eq!(store.nearest(&questions[0], 6_000, &all).unwrap().len(), 5_000);
+    assert_eq!(
+        store.search_vector(&questions[0], 3_000, &all).unwrap().len(),
+        3_000
+    );
+    assert_eq!(
+        store.search_vector(&questions[0], 6_000, &all).unwrap().len(),
+        5_000
+    );
     // A folder of a tenth.
     let folder = Filter {
         folders: vec!["/3".to_owned()],
         ..Filter::default()
     };
-    let near = store.nearest(&questions[0], 600, &folder).unwrap();
+    let near = store.search_vector(&questions[0], 600, &folder).unwrap();
     assert_eq!(near.len(), 500);
     // Changes after tidying are found at once.
     store
         .apply(&[put(entry("/new.wav", questions[0].clone()))])
         .unwrap();
-    let first = store.nearest(&questions[0], 1, &all).unwrap()[0];
+    let first = store.search_vector(&questions[0], 1, &all).unwrap()[0];
     assert_eq!(store.files(&[first.file]).unwrap()[0].path, "/new.wav");
     sound_and_whole(&store);
 }
@@ -607,17 +613,17 @@ fn a_filter_that_keeps_the_nearest_away_still_finds_enough() {
         tags: vec!["far".to_owned()],
         ..Filter::default()
     };
-    let exact = store.nearest(&axis(0), 50, &far).unwrap();
+    let exact = store.search_vector(&axis(0), 50, &far).unwrap();
     store.optimize(&mut go_on).unwrap();
     let plan = store.plan(&axis(0), 50, &far).unwrap().join("\n");
     assert!(plan.contains("windows_vector"), "{plan}");
-    let found = store.nearest(&axis(0), 50, &far).unwrap();
+    let found = store.search_vector(&axis(0), 50, &far).unwrap();
     assert_eq!(found.len(), 50);
     assert!(found.iter().all(|near| near.score < 0.91), "{found:?}");
     // Nearly all, and not by definition: the index is approximate.
     let same = found.iter().filter(|near| exact.contains(near)).count();
     assert!(same >= 45, "{same} of 50");
-    let all = store.nearest(&axis(0), 50, &Filter::default()).unwrap();
+    let all = store.search_vector(&axis(0), 50, &Filter::default()).unwrap();
     assert!(all.iter().all(|near| near.score > 0.97), "{all:?}");
 }
 
@@ -639,7 +645,7 @@ fn vectors_too_wide_for_an_index_are_compared() {
         .apply(&[put(long_entry("/wide.wav", along(0), windows))])
         .unwrap();
     store.optimize(&mut go_on).unwrap();
-    let near = store.nearest(&along(1_234), 1, &Filter::default()).unwrap();
+    let near = store.search_vector(&along(1_234), 1, &Filter::default()).unwrap();
     assert!((near[0].start - 5.0 * 1_233.0).abs() < 1e-9);
     assert_eq!(store.windows(near[0].file).unwrap().len(), 2_101);
     sound_and_whole(&store);

@@ -232,7 +232,7 @@ mod opening {
                 Ok(store) => {
                     let _ = (
                         store.known(),
-                        store.nearest(&vector(1), 5, &hark_catalogue::Filter::default()),
+                        store.search_vector(&vector(1), 5, &hark_catalogue::Filter::default()),
                     );
                     let _ = (
                         store.search_text(
@@ -444,9 +444,9 @@ mod index {
         for filter in filters() {
             for question in 0..6 {
                 let query = vector(1_000_000 + question);
-                let expected = naive.nearest(&query, &filter);
+                let expected = naive.search_vector(&query, &filter);
                 for k in [1, 10, 50, 10_000] {
-                    let got = store.nearest(&query, k, &filter).unwrap();
+                    let got = store.search_vector(&query, k, &filter).unwrap();
                     assert_eq!(
                         got.len(),
                         k.min(expected.len()),

@@ -17,12 +17,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hark_audio::Decoder;
 use hark_catalogue::File;
 
-use crate::flow::{ChunkSource, StreamBody};
+use crate::api_error::ApiError;
 use crate::library::one;
 use crate::range::{self, Wanted};
-use crate::refusal::ApiError;
 use crate::routes::Call;
 use crate::server::Server;
+use crate::stream_body::{ChunkSource, StreamBody};
 use crate::view::{content_type, split};
 use crate::wav::{self, Wav};
 
@@ -83,7 +83,7 @@ pub(crate) async fn audio(server: Arc<Server>, call: Call, body: bool) -> Result
             let range = HeaderValue::from_str(&format!("bytes */{length}"));
             let refusal = ApiError::new(
                 StatusCode::RANGE_NOT_SATISFIABLE,
-                format!("the range lies behind the end: there are {length} bytes"),
+                format!("the range starts after the end of the file, which has {length} bytes"),
             );
             return Err(match range {
                 Ok(range) => refusal.with(CONTENT_RANGE, range),
@@ -125,7 +125,12 @@ fn samples(seconds: f64, rate: u32) -> u64 {
 /// Opens a file of the library, if it is still what the library knows.
 fn open(server: &Server, id: i64) -> Result<Opened, ApiError> {
     let file = one(server, id)?;
-    let gone = |_: io::Error| ApiError::missing(format!("{} is gone or cannot be read", file.path));
+    let gone = |_: io::Error| {
+        ApiError::missing(format!(
+            "cannot read {}: it was moved, removed or made unreadable",
+            file.path
+        ))
+    };
     let path = fs::canonicalize(&file.path).map_err(gone)?;
     let roots = server.store.roots()?;
     let mut folders = roots.iter().filter_map(|root| fs::canonicalize(root).ok());
@@ -164,7 +169,7 @@ impl ChunkSource for Bytes {
 }
 
 fn bytes(mut handle: fs::File, first: u64) -> Result<Box<dyn ChunkSource>, ApiError> {
-    let unreadable = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the recording cannot be read");
+    let unreadable = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "cannot read the recording");
     handle.seek(SeekFrom::Start(first)).map_err(unreadable)?;
     Ok(Box::new(Bytes(handle)))
 }
@@ -173,7 +178,7 @@ fn decoded(opened: Opened, samples: u64, first: u64) -> Result<Box<dyn ChunkSour
     let unreadable = |error: hark_audio::Error| {
         ApiError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
-            format!("the recording cannot be decoded: {error}"),
+            format!("cannot decode the recording: {error}"),
         )
     };
     let source = Box::new(BufReader::with_capacity(64 << 10, opened.handle));

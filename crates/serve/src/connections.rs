@@ -1,4 +1,4 @@
-//! Connections: how many there are, how each begins and ends, and what stands in every answer.
+//! Connections: how many there may be, how each begins and ends, and the headers of every response.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -21,10 +21,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-use crate::clock::{Clock, Phase, Timed, Wire};
-use crate::guard;
+use crate::auth;
 use crate::routes::{Label, router};
 use crate::server::{LOOKS, Server};
+use crate::timeouts::{ConnectionTimer, Phase, Timed, Wire};
 use crate::{Error, Options};
 
 /// Longest request line and headers together.
@@ -49,15 +49,15 @@ const MAX_LINGER_BYTES: usize = 4 << 20;
 /// Connections that are told at once that there are too many. Beyond them, connections are closed without a word.
 const MAX_TURNED_AWAY: usize = 32;
 
-/// What is sent to one connection too many.
-const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 71\r\n\
+/// Sent to a connection beyond the limit.
+const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 55\r\n\
      Retry-After: 1\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n\
-     {\"error\":\"too many connections at once: try again in a moment, please\"}";
+     {\"error\":\"too many connections; try again in a moment\"}";
 
-/// What is sent to a client that does not get on with its headers.
-const TOO_SLOW: &str = "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nContent-Length: 42\r\n\
+/// Sent to a client that takes too long with its headers.
+const TOO_SLOW: &str = "HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nContent-Length: 49\r\n\
      X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n\
-     {\"error\":\"the request came in too slowly\"}";
+     {\"error\":\"timed out while receiving the request\"}";
 
 type Router = TowerToHyperService<axum::Router>;
 
@@ -149,7 +149,7 @@ async fn run(
 async fn attend(server: &Arc<Server>, router: Router, stream: TcpStream, mut stopped: watch::Receiver<bool>) {
     // Answers go out at once: a player waits for the first bytes.
     let _ = stream.set_nodelay(true);
-    let clock = Arc::new(Clock::new());
+    let clock = Arc::new(ConnectionTimer::new());
     let wire = TokioIo::new(Wire {
         stream,
         clock: Arc::clone(&clock),
@@ -214,13 +214,13 @@ async fn linger(mut stream: TcpStream) {
 async fn answer(
     server: Arc<Server>,
     router: Router,
-    clock: Arc<Clock>,
+    clock: Arc<ConnectionTimer>,
     request: Request<Incoming>,
 ) -> Result<Response<Timed>, Infallible> {
     clock.turn(Phase::Busy);
     let (parts, body) = request.into_parts();
     let sends = parts.method != Method::GET && parts.method != Method::HEAD;
-    let mut response = match guard::check_site(&parts, server.options.token.is_some()) {
+    let mut response = match auth::check_site(&parts, server.options.token.is_some()) {
         Ok(()) => {
             let request = Request::from_parts(parts, Body::new(body));
             let Ok(response) = router.call(request).await;

@@ -7,8 +7,8 @@ use axum::http::header::CONTENT_DISPOSITION;
 use axum::http::{HeaderValue, Response};
 use hark_catalogue::export::{csv, m3u};
 
+use crate::api_error::ApiError;
 use crate::audio::attachment;
-use crate::refusal::ApiError;
 use crate::request::SearchRequest;
 use crate::routes::{Call, content};
 use crate::search::{Found, find};

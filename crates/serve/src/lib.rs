@@ -11,26 +11,26 @@
 //!
 //! No model is known here, nothing is printed, and the environment is not read.
 
+mod admission;
+mod api_error;
 mod audio;
-mod clock;
+mod auth;
 mod connections;
 mod error;
 mod export;
-mod flow;
-mod gate;
-mod guard;
 mod library;
 mod metrics;
 mod options;
 mod page;
 mod parameters;
 mod range;
-mod refusal;
 mod request;
 mod routes;
 mod search;
 mod server;
+mod stream_body;
 mod text_cache;
+mod timeouts;
 mod upload;
 mod view;
 mod wav;

@@ -1,4 +1,4 @@
-//! The library as a whole, one file of it, the server's health, and the login.
+//! The library's figures, one file, health, metrics and login.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use axum::http::{HeaderValue, Response, StatusCode};
 use hark_catalogue::Count;
 use serde::{Deserialize, Serialize};
 
-use crate::guard::{self, COOKIE_NAME, TokenCheck};
-use crate::refusal::ApiError;
+use crate::api_error::ApiError;
+use crate::auth::{self, COOKIE_NAME, TokenCheck};
 use crate::request::{MAX_HITS, MAX_QUERY_BYTES};
 use crate::routes::{Call, content, json};
 use crate::server::Server;
@@ -35,7 +35,7 @@ struct Health {
 /// Whether the store answers. Those who do not show the token are told no more than that.
 pub(crate) async fn health(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
     let trusted = match &server.options.token {
-        Some(token) => guard::shown(&call.headers, token) == TokenCheck::Right,
+        Some(token) => auth::shown(&call.headers, token) == TokenCheck::Right,
         None => true,
     };
     let look = server.looking(move |server| {
@@ -53,7 +53,7 @@ pub(crate) async fn health(server: Arc<Server>, call: Call) -> Result<Response<B
             files: numbers.map(|n| n.0),
             windows: numbers.map(|n| n.1),
         }),
-        _ => Err(ApiError::busy("the library does not answer")),
+        _ => Err(ApiError::busy("the library does not respond")),
     }
 }
 
@@ -155,7 +155,7 @@ pub(crate) async fn file(server: Arc<Server>, call: Call) -> Result<Response<Bod
 /// The file of a number.
 pub(crate) fn one(server: &Server, id: i64) -> Result<hark_catalogue::File, ApiError> {
     let found = server.store.files(&[id])?;
-    let missing = || ApiError::missing(format!("there is no file {id}"));
+    let missing = || ApiError::missing(format!("the library has no file {id}"));
     found.into_iter().next().ok_or_else(missing)
 }
 
@@ -174,18 +174,18 @@ pub(crate) async fn login(server: Arc<Server>, call: Call) -> Result<Response<Bo
     let kind = call.header(&CONTENT_TYPE).unwrap_or_default();
     let bare = kind.split(';').next().unwrap_or_default().trim();
     if !bare.eq_ignore_ascii_case("application/json") {
-        let message = "a login is JSON, sent as application/json";
+        let message = "a login must have the content type application/json";
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
     let body = upload::read(&server, &call.headers, call.body, MAX_LOGIN_BYTES).await?;
     let login: Login = serde_json::from_slice(&body)
-        .map_err(|_| ApiError::bad("a login is JSON of the form {\"token\": \"…\"}"))?;
+        .map_err(|_| ApiError::bad("a login must be JSON of the form {\"token\": \"…\"}"))?;
     let mut response = json(&Nothing {})?;
     let Some(token) = &server.options.token else {
         return Ok(response);
     };
-    if !guard::equal(&login.token, token) {
-        return Err(guard::wrong(&server).await);
+    if !auth::equal(&login.token, token) {
+        return Err(auth::wrong(&server).await);
     }
     let cookie = format!("{COOKIE_NAME}={token}; HttpOnly; SameSite=Strict; Path=/");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {

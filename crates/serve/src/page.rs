@@ -1,19 +1,20 @@
-//! The page and the description of the API: files that are part of the program.
+//! Serves the page and the description of the API, which are compiled into the program.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderValue, Response, StatusCode};
+use hark_catalogue::fnv1a;
 
 use crate::range::known;
 use crate::routes::Call;
 
-/// What the page may load: its own files and recordings, also one that its user has dropped onto it (`blob:`). No script or style that
-/// stands in the text itself, so that a file's name or caption cannot become one.
+/// The page may load its own files, recordings, and a recording that its user drops onto it (`blob:`). Inline scripts and styles
+/// are forbidden, so that a file name or caption cannot become one.
 const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
      media-src 'self' blob:; connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; \
      frame-ancestors 'none'";
 
-/// The description of the API.
+/// The description of the API in OpenAPI's format.
 pub(crate) const OPENAPI: &str = include_str!("../openapi.json");
 
 pub(crate) fn html(call: &Call) -> Response<Body> {
@@ -41,7 +42,7 @@ pub(crate) fn openapi(call: &Call) -> Response<Body> {
 }
 
 fn asset(call: &Call, text: &'static str, kind: &'static str) -> Response<Body> {
-    let tag = format!("\"{:016x}\"", hash(text.as_bytes()));
+    let tag = format!("\"{:016x}\"", fnv1a(text.as_bytes()));
     let mut response = if known(call.header(&IF_NONE_MATCH), &tag) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -62,26 +63,9 @@ fn asset(call: &Call, text: &'static str, kind: &'static str) -> Response<Body> 
     response
 }
 
-/// FNV-1a of 64 bits: it tells versions of a file apart, and is no protection against anybody.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    /// Against the published values of the function.
-    #[test]
-    fn hashes() {
-        assert_eq!(hash(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(hash(b"foobar"), 0x8594_4171_f739_67e8);
-    }
-
-    /// The policy forbids them, and the page would not work.
+    /// The policy forbids inline scripts and styles, so the page would not work with them.
     #[test]
     fn the_page_has_no_scripts_or_styles_in_its_text() {
         let html = include_str!("page/page.html");

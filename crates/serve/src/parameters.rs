@@ -1,11 +1,15 @@
-//! The parameters of a URL, as the URL standard's form coding has them: `a=1&b=two+words&b=%C3%BC`.
+//! The parameters of a URL, in the URL standard's form encoding: `a=1&b=two+words&b=%C3%BC`.
 //!
-//! Refused are names that a route does not know, values given twice where one is meant, text that is not UTF-8, and zero
-//! bytes, which databases do not take. A value that is empty counts as absent.
+//! Unknown names, values given twice where one is allowed, text that is not UTF-8, and zero bytes, which databases refuse, are
+//! errors. Empty values count as absent. Pairs are split here and decoded by `percent-encoding`, not by `form_urlencoded`, which
+//! replaces invalid UTF-8 silently.
 
 use std::str::FromStr;
 
-use crate::refusal::ApiError;
+use hark_catalogue::parse_day;
+use percent_encoding::percent_decode_str;
+
+use crate::api_error::ApiError;
 
 /// Most parameters of a request.
 const MAX: usize = 200;
@@ -33,9 +37,9 @@ impl Parameters {
         unknown.dedup();
         if !unknown.is_empty() {
             let here = if known.is_empty() {
-                "there are none".to_owned()
+                "this path takes none".to_owned()
             } else {
-                format!("known are {}", known.join(", "))
+                format!("known parameters: {}", known.join(", "))
             };
             let unknown = unknown.join(", ");
             return Err(ApiError::bad(format!("unknown parameter {unknown}; {here}")));
@@ -55,7 +59,9 @@ impl Parameters {
         let mut values = self.all(name);
         let first = values.next();
         match values.next() {
-            Some(_) => Err(ApiError::bad(format!("`{name}` is given more than once"))),
+            Some(_) => Err(ApiError::bad(format!(
+                "`{name}` is given more than once; it takes one value"
+            ))),
             None => Ok(first),
         }
     }
@@ -71,13 +77,13 @@ impl Parameters {
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
         let (value, words) = (shorten(value), words.join(", "));
         Err(ApiError::bad(format!(
-            "`{name}` is one of {words}, not `{value}`"
+            "`{name}` must be one of {words}, not `{value}`"
         )))
     }
 
     /// A whole number.
     pub(crate) fn whole<T: FromStr>(&self, name: &str) -> Result<Option<T>, ApiError> {
-        self.read(name, "a whole number that is not too large", |value| {
+        self.read(name, "an integer in range", |value| {
             let digits = value.strip_prefix('-').unwrap_or(value);
             let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
             value.parse().ok().filter(|_| plain)
@@ -86,16 +92,14 @@ impl Parameters {
 
     /// A number of seconds.
     pub(crate) fn seconds(&self, name: &str) -> Result<Option<f64>, ApiError> {
-        self.read(name, "a number of seconds", |value| {
+        self.read(name, "a number of seconds, 0 or more", |value| {
             value.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0)
         })
     }
 
     /// A day, as `2026-11-15`.
     pub(crate) fn day(&self, name: &str) -> Result<Option<String>, ApiError> {
-        self.read(name, "a day such as 2026-11-15", |value| {
-            is_day(value).then(|| value.to_owned())
-        })
+        self.read(name, "a day such as 2026-11-15", |value| parse_day(value).ok())
     }
 
     fn read<T>(
@@ -107,23 +111,9 @@ impl Parameters {
         let Some(value) = self.one(name)? else {
             return Ok(None);
         };
-        let refuse = || ApiError::bad(format!("`{name}` is {what}, not `{}`", shorten(value)));
+        let refuse = || ApiError::bad(format!("`{name}` must be {what}, not `{}`", shorten(value)));
         read(value).map(Some).ok_or_else(refuse)
     }
-}
-
-fn is_day(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('-').collect();
-    let [year, month, day] = parts[..] else {
-        return false;
-    };
-    let number = |part: &str, digits: usize| {
-        let plain = part.len() == digits && part.bytes().all(|b| b.is_ascii_digit());
-        plain.then(|| part.parse::<u32>().ok()).flatten()
-    };
-    number(year, 4).is_some()
-        && number(month, 2).is_some_and(|m| (1..=12).contains(&m))
-        && number(day, 2).is_some_and(|d| (1..=31).contains(&d))
 }
 
 /// What a client sent, short enough to be told back.
@@ -138,30 +128,9 @@ pub(crate) fn shorten(text: &str) -> String {
 }
 
 fn decode(text: &str) -> Result<String, ApiError> {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let escaped = || {
-            let digits = text.get(at + 1..at + 3)?;
-            let plain = digits.bytes().all(|b| b.is_ascii_hexdigit());
-            plain.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
-        };
-        match byte {
-            b'+' => out.push(b' '),
-            b'%' => match escaped() {
-                Some(byte) => {
-                    out.push(byte);
-                    at += 2;
-                }
-                None => out.push(b'%'),
-            },
-            byte => out.push(byte),
-        }
-        at += 1;
-    }
-    match String::from_utf8(out) {
-        Ok(text) if !text.contains('\0') => Ok(text),
+    let spaced = text.replace('+', " ");
+    match percent_decode_str(&spaced).decode_utf8() {
+        Ok(text) if !text.contains('\0') => Ok(text.into_owned()),
         Ok(_) => Err(ApiError::bad("a parameter has a zero byte")),
         Err(_) => Err(ApiError::bad("a parameter is not UTF-8")),
     }
@@ -227,6 +196,7 @@ mod tests {
         for bad in [
             "2026-13-01",
             "2026-00-01",
+            "2026-02-31",
             "26-1-1",
             "2026-11-32",
             "today",

@@ -2,8 +2,8 @@
 
 use hark_catalogue::{Filter, Mode, Question};
 
+use crate::api_error::ApiError;
 use crate::parameters::Parameters;
-use crate::refusal::ApiError;
 
 /// Most hits of an answer.
 pub(crate) const MAX_HITS: usize = 1000;

@@ -1,6 +1,6 @@
-//! The table of all that can be asked, and what happens before an answer is made.
+//! The table of all routes, and the checks before a request reaches its handler.
 //!
-//! `openapi.json` describes the same table; a test compares the two, so that neither has what the other lacks.
+//! `openapi.json` describes the same table; a test compares the two.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCod
 use axum::routing::{MethodFilter, on};
 use serde::Serialize;
 
+use crate::api_error::ApiError;
 use crate::parameters::{Parameters, shorten};
-use crate::refusal::ApiError;
 use crate::request::{EXPORT_PARAMETERS, SEARCH_PARAMETERS, UPLOAD_PARAMETERS};
 use crate::server::Server;
-use crate::{audio, export, guard, library, page, search, upload};
+use crate::{audio, auth, export, library, page, search, upload};
 
 /// Whether a request must show the token, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,9 @@ impl Call {
         let digits = self.id.strip_prefix('-').unwrap_or(&self.id);
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
             let id = shorten(&self.id);
-            return Err(ApiError::bad(format!("`{id}` is no number of a file")));
+            return Err(ApiError::bad(format!("`{id}` is not a file id")));
         }
-        let missing = |_| ApiError::missing(format!("there is no file {}", shorten(&self.id)));
+        let missing = |_| ApiError::missing(format!("the library has no file {}", shorten(&self.id)));
         self.id.parse().map_err(missing)
     }
 
@@ -194,11 +194,13 @@ pub(crate) fn router(server: &Arc<Server>) -> Router {
         router = router.route(route.path, on(route.filter(), handler));
     }
     router
-        .fallback(async || ApiError::missing("there is nothing here").response())
+        .fallback(async || {
+            ApiError::missing("no such page; the API is described at /openapi.json").response()
+        })
         .method_not_allowed_fallback(async || {
             ApiError::new(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "this cannot be done here; the header `Allow` says what can",
+                "method not allowed; the `Allow` header lists the methods of this path",
             )
             .response()
         })
@@ -212,7 +214,7 @@ async fn answer(
 ) -> Result<Response<Body>, ApiError> {
     let (parts, body) = request.into_parts();
     if route.access == Access::Token {
-        guard::check_token(&server, &parts.headers).await?;
+        auth::check_token(&server, &parts.headers).await?;
     }
     let parameters = match route.parameters {
         Some(known) => Parameters::parse(parts.uri.query(), known)?,
@@ -231,7 +233,7 @@ async fn answer(
 /// An answer in JSON. It may be about one's own library, so that nobody on the way keeps it.
 pub(crate) fn json(value: &impl Serialize) -> Result<Response<Body>, ApiError> {
     let text = serde_json::to_vec(value).map_err(|_| {
-        let message = "the answer cannot be written";
+        let message = "cannot encode the response";
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
     })?;
     Ok(content(Body::from(text), "application/json"))

@@ -8,7 +8,7 @@ use axum::http::Response;
 use hark_catalogue::{Answer, Hit, Mode, ask};
 use serde::Serialize;
 
-use crate::refusal::ApiError;
+use crate::api_error::ApiError;
 use crate::request::SearchRequest;
 use crate::routes::{Call, json};
 use crate::server::Server;

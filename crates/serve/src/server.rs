@@ -8,10 +8,10 @@ use hark_catalogue::{Embedder, Store};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Options;
-use crate::gate::Gate;
-use crate::guard::WrongTokens;
+use crate::admission::Admission;
+use crate::api_error::ApiError;
+use crate::auth::WrongTokens;
 use crate::metrics::Metrics;
-use crate::refusal::ApiError;
 use crate::text_cache::CachedEmbedder;
 
 /// Texts whose vectors are kept: a few kilobytes each.
@@ -28,8 +28,8 @@ pub(crate) struct Server {
     pub(crate) metrics: Metrics,
     pub(crate) wrong_tokens: WrongTokens,
     /// Searches and uploads that are listened to.
-    searches: Gate,
-    looks: Gate,
+    searches: Admission,
+    looks: Admission,
     /// Uploads that are on their way.
     pub(crate) uploads: Arc<Semaphore>,
     /// Recordings that are decoded for listening, each for one piece at a time.
@@ -44,9 +44,9 @@ impl Server {
             embedder: CachedEmbedder::new(embedder, KEPT_TEXTS),
             metrics: Metrics::default(),
             wrong_tokens: WrongTokens::default(),
-            searches: Gate::new(options.searches, options.waiting),
+            searches: Admission::new(options.searches, options.waiting),
             // Never more than there are connections.
-            looks: Gate::new(LOOKS, usize::MAX),
+            looks: Admission::new(LOOKS, usize::MAX),
             uploads: permits(options.uploads),
             decodings: permits(options.searches),
             options,
@@ -59,7 +59,7 @@ impl Server {
         work: impl FnOnce(&Self) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let Some(permit) = self.searches.enter().await else {
-            return Err(self.busy("too many searches at once: try again in a moment"));
+            return Err(self.busy("too many searches; try again in a moment"));
         };
         self.run(permit, work).await
     }
@@ -70,7 +70,7 @@ impl Server {
         work: impl FnOnce(&Self) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let Some(permit) = self.looks.enter().await else {
-            return Err(self.busy("too many requests at once: try again in a moment"));
+            return Err(self.busy("too many requests; try again in a moment"));
         };
         self.run(permit, work).await
     }
@@ -86,7 +86,12 @@ impl Server {
             let _permit = permit;
             work(&server)
         });
-        let broke = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the search broke down");
+        let broke = |_| {
+            ApiError::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal error during the search",
+            )
+        };
         done.await.map_err(broke)?
     }
 

@@ -1,7 +1,7 @@
-//! Bodies of requests: a recording to search by, streamed to a temporary file, and the few bytes of a login.
+//! Request bodies: a recording to search with, streamed to a temporary file, and the few bytes of a login.
 //!
-//! A body that says it is too long is refused before it is read, one that turns out to be as soon as it is. Either way the
-//! connection ends, and what was written is gone.
+//! A body whose declared length exceeds the limit is refused before it is read; one that grows beyond it, at that moment. In
+//! both cases the connection is closed and the temporary file removed.
 
 use std::future::poll_fn;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use hark_catalogue::Embedder as _;
 use hyper::body::Body as _;
 use tempfile::NamedTempFile;
 
-use crate::refusal::ApiError;
+use crate::api_error::ApiError;
 use crate::request::SearchRequest;
 use crate::routes::Call;
 use crate::search::{Heard, find};
@@ -30,19 +30,17 @@ const BLOCK: usize = 256 << 10;
 pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<Body>, ApiError> {
     let request = SearchRequest::read(&call.parameters).map_err(ApiError::closing)?;
     if call.headers.contains_key(CONTENT_ENCODING) {
-        let message = "send the recording as it is, without a `Content-Encoding`";
+        let message = "`Content-Encoding` is not supported; send the recording as it is";
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).closing());
     }
     check_length(&call.headers, server.options.upload_bytes)?;
     let Ok(_place) = Arc::clone(&server.uploads).try_acquire_owned() else {
-        return Err(server
-            .busy("too many uploads at once: try again in a moment")
-            .closing());
+        return Err(server.busy("too many uploads; try again in a moment").closing());
     };
     let file = receive(&server, call.body).await?;
     server
         .searching(move |server| {
-            let heard = listen(file.path(), server.options.upload_seconds)?;
+            let heard = inspect(file.path(), server.options.upload_seconds)?;
             let vector = server.embedder.embed_audio(file.path())?;
             find(server, request.with_sound(vector), Some(heard))?.json()
         })
@@ -50,12 +48,12 @@ pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<B
 }
 
 fn too_long(most: u64) -> ApiError {
-    let message = format!("the body is too long: at most {most} bytes are taken");
+    let message = format!("the body is larger than the limit of {most} bytes");
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message).closing()
 }
 
 fn too_slow() -> ApiError {
-    ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly").closing()
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, "timed out while receiving the body").closing()
 }
 
 /// Refuses a body that says that it is too long.
@@ -77,7 +75,12 @@ async fn next(body: &mut Body) -> Option<Result<Bytes, ApiError>> {
             Ok(Ok(bytes)) => return Some(Ok(bytes)),
             // Trailers say nothing here.
             Ok(Err(_)) => {}
-            Err(_) => return Some(Err(ApiError::bad("the body broke off").closing())),
+            Err(_) => {
+                return Some(Err(ApiError::bad(
+                    "the connection closed before the end of the body",
+                )
+                .closing()));
+            }
         }
     }
 }
@@ -147,7 +150,7 @@ async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, ApiError> {
     let refuse = || {
-        let message = "there is no room for the recording: the server's disk is full or cannot be written";
+        let message = "cannot store the recording: the server's disk is full or not writable";
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message).closing()
     };
     match tokio::task::spawn_blocking(work).await {
@@ -156,14 +159,19 @@ async fn on_disk<T: Send + 'static>(
     }
 }
 
-/// Decodes an upload from beginning to end, to see what it is and that it is not endless. The name of the temporary file stays here.
-fn listen(path: &Path, most_seconds: f64) -> Result<Heard, ApiError> {
+/// Decodes an upload from beginning to end: a small file can stand for days of silence. Messages do not name the temporary file.
+fn inspect(path: &Path, most_seconds: f64) -> Result<Heard, ApiError> {
     let unreadable = |error: &hark_audio::Error| {
         let whole = error.to_string();
         let name = path.display().to_string();
         ApiError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
-            format!("this cannot be heard: {}", whole.replace(&name, "what was sent")),
+            format!(
+                "cannot decode the recording: {}",
+                whole
+                    .replace(&format!("{name}: "), "")
+                    .replace(&name, "the recording")
+            ),
         )
     };
     let mut decoder = Decoder::open(path).map_err(|e| unreadable(&e))?;
@@ -172,7 +180,7 @@ fn listen(path: &Path, most_seconds: f64) -> Result<Heard, ApiError> {
         if decoder.samples_so_far() as f64 > most_seconds * f64::from(rate) {
             return Err(ApiError::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
-                format!("the recording is too long: at most {most_seconds} seconds are listened to"),
+                format!("the recording is longer than the limit of {most_seconds} seconds"),
             ));
         }
     }

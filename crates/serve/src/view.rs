@@ -78,8 +78,8 @@ impl<'a> HitView<'a> {
         Self {
             rank: hit.rank,
             score: hit.score,
-            meaning: hit.meaning,
-            words: hit.words,
+            meaning: hit.similarity,
+            words: hit.word_coverage,
             start: hit.start,
             end: hit.end,
             file: FileView::new(&hit.file, roots),

@@ -7,7 +7,7 @@ use std::io;
 
 use hark_audio::Decoder;
 
-use crate::flow::ChunkSource;
+use crate::stream_body::ChunkSource;
 
 /// Bytes before the first sample.
 pub(crate) const HEADER: u64 = 44;

@@ -273,13 +273,13 @@ impl Store for PostgresStore {
         })
     }
 
-    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error> {
+    fn search_vector(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error> {
         let question = prepare::question(query, &self.settings)?;
         if k == 0 || filter.matches_nothing() {
             return Ok(Vec::new());
         }
         self.pool.run(Purpose::Search, |session| {
-            search::nearest(session, question.clone(), k, filter, self.iterates)
+            search::search_vector(session, question.clone(), k, filter, self.iterates)
         })
     }
 
@@ -351,7 +351,7 @@ impl Store for PostgresStore {
         self.pool.run(Purpose::Read, overview)
     }
 
-    fn each(&self, take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error> {
+    fn for_each_entry(&self, take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error> {
         self.pages(|session, file| {
             let windows = windows_of(session, file.id)?;
             let File {
@@ -373,7 +373,7 @@ impl Store for PostgresStore {
         })
     }
 
-    fn each_file(&self, take: &mut dyn FnMut(File) -> ControlFlow<()>) -> Result<(), Error> {
+    fn for_each_file(&self, take: &mut dyn FnMut(File) -> ControlFlow<()>) -> Result<(), Error> {
         self.pages(|_, file| Ok(take(file)))
     }
 

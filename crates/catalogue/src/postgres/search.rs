@@ -112,7 +112,7 @@ fn settings(k: usize, iterates: bool) -> String {
 }
 
 /// The nearest windows, best first. `question` has length 1.
-pub(super) fn nearest(
+pub(super) fn search_vector(
     session: &mut Session<'_>,
     question: Vec<f32>,
     k: usize,
@@ -151,7 +151,7 @@ pub(super) fn plan(
 ) -> Result<Vec<String>, Failed> {
     session.batch(&settings(k, iterates))?;
     let conditions = Conditions::new(filter, 3);
-    let sql = format!("EXPLAIN {}", sql::nearest(Way::Index, &conditions.sql));
+    let sql = format!("EXPLAIN {}", sql::search_vector(Way::Index, &conditions.sql));
     let rows = session.query_once(&sql, &conditions.after(&[&Half(question), &(k.min(MAX) as i64)]))?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
@@ -164,7 +164,7 @@ fn look(
     filter: &Filter,
 ) -> Result<Vec<WindowHit>, Failed> {
     let conditions = Conditions::new(filter, 3);
-    let sql = sql::nearest(way, &conditions.sql);
+    let sql = sql::search_vector(way, &conditions.sql);
     let rows = session.query_once(&sql, &conditions.after(&[question, &(k as i64)]))?;
     Ok(rows.iter().map(rows::near).collect::<Result<_, _>>()?)
 }

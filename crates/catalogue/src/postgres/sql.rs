@@ -227,7 +227,7 @@ pub(super) enum Way {
 }
 
 /// The nearest windows: $1 is the question, $2 how many.
-pub(super) fn nearest(way: Way, conditions: &str) -> String {
+pub(super) fn search_vector(way: Way, conditions: &str) -> String {
     // The index knows the order of the distance itself; of a sum it knows nothing.
     let order = match way {
         Way::Index => "w.vector <=> $1",

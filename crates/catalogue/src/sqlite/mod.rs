@@ -10,12 +10,12 @@
 mod changes;
 mod check;
 mod held;
-mod matching;
-mod nearest;
+mod optimize;
 mod passing;
 mod read;
 mod schema;
-mod tidy;
+mod search_text;
+mod search_vector;
 
 use hark_work::progress::Progress;
 use std::num::NonZero;
@@ -32,9 +32,9 @@ use crate::{
 };
 use changes::Writer;
 use held::State;
-use nearest::Question;
+use optimize::Tidy;
 use schema::Kind;
-use tidy::Tidy;
+use search_vector::Question;
 
 /// The index beside it.
 const INDEX: &str = "windows.usearch";
@@ -358,7 +358,7 @@ impl SqliteStore {
         Ok(Some(renewed))
     }
 
-    fn nearest_in(
+    fn search_vector_in(
         &self,
         connection: &mut Connection,
         query: &[f32],
@@ -428,16 +428,16 @@ impl Store for SqliteStore {
         self.write(|writer| changes.iter().try_for_each(|change| writer.change(change)))
     }
 
-    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error> {
+    fn search_vector(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error> {
         let query = prepare::question(query, &self.settings)?;
         if k == 0 {
             return Ok(Vec::new());
         }
-        self.with(|connection| self.nearest_in(connection, &query, k, filter))
+        self.with(|connection| self.search_vector_in(connection, &query, k, filter))
     }
 
     fn search_text(&self, query: &TextQuery<'_>, k: usize, filter: &Filter) -> Result<Vec<TextHit>, Error> {
-        self.read(|connection| matching::search_text(connection, query, k, filter))
+        self.read(|connection| search_text::search_text(connection, query, k, filter))
     }
 
     fn browse(&self, filter: &Filter, skip: usize, limit: usize) -> Result<Vec<i64>, Error> {
@@ -464,12 +464,12 @@ impl Store for SqliteStore {
         self.read(read::overview)
     }
 
-    fn each(&self, take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error> {
-        self.read(|connection| read::each(connection, take))
+    fn for_each_entry(&self, take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error> {
+        self.read(|connection| read::for_each_entry(connection, take))
     }
 
-    fn each_file(&self, take: &mut dyn FnMut(File) -> ControlFlow<()>) -> Result<(), Error> {
-        self.read(|connection| read::each_file(connection, take))
+    fn for_each_file(&self, take: &mut dyn FnMut(File) -> ControlFlow<()>) -> Result<(), Error> {
+        self.read(|connection| read::for_each_file(connection, take))
     }
 
     fn optimize(&self, progress: Progress<'_>) -> Result<(), Error> {

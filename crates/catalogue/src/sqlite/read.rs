@@ -142,7 +142,10 @@ pub(super) fn browse(connection: &Connection, filter: &Filter, skip: usize, limi
     find.raw_query().mapped(|row| row.get(0)).collect()
 }
 
-pub(super) fn each_file(connection: &Connection, take: &mut dyn FnMut(File) -> ControlFlow<()>) -> Done<()> {
+pub(super) fn for_each_file(
+    connection: &Connection,
+    take: &mut dyn FnMut(File) -> ControlFlow<()>,
+) -> Done<()> {
     let mut find = connection.prepare(&format!("{FILE} ORDER BY f.path"))?;
     let mut rows = find.query([])?;
     while let Some(row) = rows.next()? {
@@ -153,9 +156,12 @@ pub(super) fn each_file(connection: &Connection, take: &mut dyn FnMut(File) -> C
     Ok(())
 }
 
-pub(super) fn each(connection: &Connection, take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Done<()> {
+pub(super) fn for_each_entry(
+    connection: &Connection,
+    take: &mut dyn FnMut(Entry) -> ControlFlow<()>,
+) -> Done<()> {
     let mut fault = None;
-    each_file(connection, &mut |file| match windows(connection, file.id) {
+    for_each_file(connection, &mut |file| match windows(connection, file.id) {
         Ok(windows) => {
             let File {
                 path,

@@ -87,7 +87,7 @@ impl Naive {
     }
 
     /// Every window of the files that pass, with its cosine, best first.
-    pub fn nearest(&self, query: &[f32], filter: &Filter) -> Vec<(f32, String, f64, bool)> {
+    pub fn search_vector(&self, query: &[f32], filter: &Filter) -> Vec<(f32, String, f64, bool)> {
         let norm = dot(query, query).sqrt();
         let passing = self.files.values().filter(|kept| filter.matches(&kept.file));
         let mut all: Vec<_> = passing

@@ -295,8 +295,8 @@ fn agree(store: &dyn Store, naive: &Naive, step: &Step) {
 fn agree_on_meaning(store: &dyn Store, naive: &Naive, step: &Step, by_id: &BTreeMap<i64, &str>) {
     let query: Vec<f32> = vector(step.question).iter().map(|value| value * 7.0).collect();
     for k in [1, 3, 100] {
-        let expected = naive.nearest(&query, &step.filter);
-        let got = store.nearest(&query, k, &step.filter).unwrap();
+        let expected = naive.search_vector(&query, &step.filter);
+        let got = store.search_vector(&query, k, &step.filter).unwrap();
         assert_eq!(got.len(), k.min(expected.len()));
         let mut seen = Vec::new();
         for (near, best) in got.iter().zip(&expected) {

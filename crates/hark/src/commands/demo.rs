@@ -360,7 +360,7 @@ fn answers(method: &DemoRun, truth: &Truth, library: &dyn Store, threads: usize)
             let clip = *clips.get(hit.file.path.rsplit('/').next()?)?;
             Some(Found {
                 clip: data.clips[clip].id.clone(),
-                score: hit.meaning.unwrap_or_default(),
+                score: hit.similarity.unwrap_or_default(),
                 relevance: truth.relevance(query, clip),
                 caption: data.captions_of(clip).next().unwrap_or_default().to_owned(),
             })

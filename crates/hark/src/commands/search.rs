@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args as ClapArgs;
-use hark_catalogue::{Filter, Hit, Mode, Question};
+use hark_catalogue::{Filter, Hit, Mode, Question, parse_day};
 use hark_library::OpenOptions;
 use serde::Serialize;
 
@@ -104,29 +104,11 @@ pub struct FilterArgs {
     #[arg(long, value_name = "HERTZ")]
     max_rate: Option<u32>,
     /// Only recordings made on this day or later; files without a date count by their modification time
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
     after: Option<String>,
     /// Only recordings made on this day or earlier
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
     before: Option<String>,
-}
-
-fn day(text: &str) -> Result<String, String> {
-    let parts: Vec<&str> = text.split('-').collect();
-    let numbers = [(4, 9999), (2, 12), (2, 31)];
-    let fits = parts.len() == 3
-        && parts.iter().zip(numbers).all(|(part, (digits, most))| {
-            part.len() == digits
-                && part.bytes().all(|b| b.is_ascii_digit())
-                && part
-                    .parse::<u32>()
-                    .is_ok_and(|number| (1..=most).contains(&number))
-        });
-    if fits {
-        Ok(text.to_owned())
-    } else {
-        Err("give a day as 2026-11-15".to_owned())
-    }
 }
 
 impl FilterArgs {
@@ -254,20 +236,5 @@ mod tests {
         assert_eq!(clock(0.4), "0:00");
         assert_eq!(clock(125.0), "2:05");
         assert_eq!(clock(3723.0), "1:02:03");
-    }
-
-    #[test]
-    fn days_are_days() {
-        assert!(day("2026-11-15").is_ok());
-        for wrong in [
-            "2026-13-01",
-            "15.11.2026",
-            "2026-1-1",
-            "2026-11",
-            "2026-11-32",
-            "+026-11-11",
-        ] {
-            assert!(day(wrong).is_err(), "{wrong}");
-        }
     }
 }

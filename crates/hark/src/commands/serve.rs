@@ -18,14 +18,13 @@ const EXAMPLES: &str = "Examples:
   hark serve --name archive --port 8000
   HARK_TOKEN=$(openssl rand -hex 16) hark serve --address 0.0.0.0
 
-The page searches as you type and plays the recordings. The same answers are there for programs: the API is
-described at /openapi.json, and /health and /metrics are for those who run it. What `hark index` changes
-meanwhile is seen at once.
+The page searches as you type and plays the recordings. Programs use the API described at /openapi.json;
+/health and /metrics are for monitoring. Changes by `hark index` are visible at once.
 
-Nobody but this machine can reach the server, unless --address says so. It then asks for the token that the
-variable HARK_TOKEN holds. The connection is not encrypted: put a server with TLS before it on open networks.";
+By default only this machine can reach the server. With any other --address, clients must send the token in the
+variable HARK_TOKEN. The connection is not encrypted: on open networks, put a TLS proxy in front of the server.";
 
-/// The variable that holds the token, which as an argument others could see.
+/// The variable that holds the token: other users of the machine can see arguments.
 const TOKEN: &str = "HARK_TOKEN";
 
 #[derive(Debug, ClapArgs)]
@@ -33,22 +32,22 @@ const TOKEN: &str = "HARK_TOKEN";
 pub struct Args {
     #[command(flatten)]
     library: LibraryArgs,
-    /// The address to listen at; any but this machine's own needs a token
+    /// Address to listen on; any other than a loopback address requires a token
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     address: IpAddr,
-    /// The port; 0 takes a free one
+    /// Port to listen on; 0 picks a free one
     #[arg(long, value_name = "N", default_value = "7878")]
     port: u16,
-    /// Where the library's model is, if it is elsewhere now
+    /// The library's model, if it has moved: a name or a folder
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Most megabytes of a recording that is sent to search by
+    /// Maximum size of an uploaded recording, in megabytes
     #[arg(long, value_name = "MB", default_value = "64")]
     upload_megabytes: u64,
-    /// Most connections at once
+    /// Maximum number of connections
     #[arg(long, value_name = "N", default_value = "256")]
     connections: usize,
-    /// Most searches that wait while others are at work; more are sent away
+    /// Maximum queued searches; further requests get 503
     #[arg(long, value_name = "N", default_value = "64")]
     waiting: usize,
     #[command(flatten)]
@@ -70,7 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
     eprintln!("loading the model");
     embedder
         .embed_text(&["silence"])
-        .context("the model cannot read")?;
+        .context("cannot load the text encoder")?;
     let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
     let options = Options {
         address: SocketAddr::new(args.address, args.port),
@@ -89,7 +88,7 @@ pub fn run(args: &Args) -> Result<()> {
         store,
         Arc::new(embedder),
         options,
-        &mut |address| eprintln!("http://{address}/ is ready; Ctrl-C ends it"),
+        &mut |address| eprintln!("http://{address}/ is ready; press Ctrl-C to stop"),
         &progress::stopped,
     )?;
     Ok(())

@@ -384,7 +384,7 @@ check("a file that is no recording is refused in words", async () => {
   await begin();
   forgiven = /422|415/;
   await drop("notes.txt", Buffer.from("this is no recording\n".repeat(50)));
-  await until("it says so", () => /no recording/i.test(document.getElementById("trouble").textContent));
+  await until("it says so", () => /cannot decode the recording/i.test(document.getElementById("trouble").textContent));
   assert.equal(await soundChip.count(), 0);
   forgiven = null;
 });

@@ -1,9 +1,10 @@
-// The page of `hark serve`: what is asked, what is shown, what is heard.
+// The page of `hark serve`: search, results, playback.
 //
 // In: the box, the filters, the address bar, dropped recordings. Out: requests to the API that /openapi.json describes, and rows.
-// `search` is the one description of what is asked; the box, the panel, the chips and the address are views of it. `list` is what is
-// shown. `sound` is what is heard. Text that comes from files reaches the page through `textContent` and attributes of the DOM
-// alone, never as markup. Order of this file: words and numbers, requests, search, hits, waveforms, playing, filters, keys, start.
+// `search` is the current question; the box, the panel, the chips and the address are views of it. `list` is what is shown, `sound`
+// what is playing. The server reads the text (`-word` excludes); the page shows how it was read. Text from files reaches the page
+// through `textContent` and attributes alone, never as markup. Order of this file: words and numbers, requests, search, hits,
+// waveforms, playing, filters, keys, start.
 
 const $ = (id) => document.getElementById(id);
 const PAGE = 50;
@@ -133,15 +134,14 @@ function pause(ms, signal) {
 function sentence(status, body) {
   let told = "";
   try { told = JSON.parse(body).error ?? ""; } catch { /* an answer that is not the API's */ }
-  if (status === 413) return `That recording is too big: the server takes at most ${bytes(library.limits.upload_bytes)}.`;
-  if (status === 422) return `That file is no recording that hark can read${told ? `: ${told}` : "."}`;
+  if (status === 413) return `The recording is too large: the limit is ${bytes(library.limits.upload_bytes)}.`;
   if (status === 503) return "The server is busy. Try again in a moment.";
-  return told ? told.charAt(0).toUpperCase() + told.slice(1) : `The server answered with status ${status}.`;
+  return told ? told.charAt(0).toUpperCase() + told.slice(1) : `The server responded with status ${status}.`;
 }
 
 // Sends once; an XMLHttpRequest where a recording is sent, since only that tells how far the sending is.
 async function send(path, { signal, body = null, progress } = {}) {
-  const silent = "The server does not answer. Is hark serve still running?";
+  const silent = "No response from the server. Is hark serve still running?";
   if (!body) {
     const response = await fetch(path, { signal, headers: { accept: "application/json" } }).catch((error) => {
       throw error.name === "AbortError" ? error : new Trouble(silent);
@@ -155,7 +155,7 @@ async function send(path, { signal, body = null, progress } = {}) {
     request.upload.onprogress = (event) => progress?.(event.lengthComputable ? event.loaded / event.total : null);
     request.upload.onload = () => progress?.(null);
     request.onload = () => resolve({ status: request.status, text: request.responseText, retry: request.getResponseHeader("retry-after") });
-    request.onerror = () => reject(new Trouble("The recording could not be sent: the server closed the connection."));
+    request.onerror = () => reject(new Trouble("Upload failed: the server closed the connection."));
     request.onabort = () => reject(aborted());
     signal?.addEventListener("abort", () => request.abort(), { once: true });
     request.send(body);
@@ -171,7 +171,7 @@ async function api(path, options = {}) {
       continue;
     }
     if (status < 200 || status > 299) throw new Trouble(sentence(status, text), status);
-    try { return JSON.parse(text); } catch { throw new Trouble("The server's answer could not be read.", status); }
+    try { return JSON.parse(text); } catch { throw new Trouble("The server sent an invalid response.", status); }
   }
 }
 
@@ -204,18 +204,18 @@ $("login-form").addEventListener("submit", async (event) => {
     const response = await fetch("/api/login", {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ token }),
     });
-    if (!response.ok) throw new Trouble(response.status === 401 ? "That is not the token." : sentence(response.status, await response.text()));
+    if (!response.ok) throw new Trouble(response.status === 401 ? "Wrong token." : sentence(response.status, await response.text()));
     $("token").value = "";
     $("login").close("in");
     start();
   } catch (error) {
-    $("login-wrong").textContent = error instanceof Trouble ? error.message : "The server does not answer.";
+    $("login-wrong").textContent = error instanceof Trouble ? error.message : "No response from the server.";
     $("token").select();
   }
 });
 
 $("login").addEventListener("close", () => {
-  if ($("login").returnValue !== "in") trouble(new Trouble("Without its token this library stays closed."), askForToken);
+  if ($("login").returnValue !== "in") trouble(new Trouble("This library requires a token."), askForToken);
 });
 
 // ---------------------------------------------------------------- Search
@@ -356,7 +356,7 @@ function refused(error, what) {
     trouble(error);
     ask(1, false);
   } else if (what.like && error.status === 404) {
-    trouble(new Trouble("The sound that was asked for is no longer in the library.", 404));
+    trouble(new Trouble("This recording is no longer in the library.", 404));
   } else {
     trouble(error, error.status === 400 ? null : () => ask());
   }
@@ -366,7 +366,7 @@ function request(what, skip, signal) {
   const query = parameters(what);
   const limits = library.limits;
   if (new TextEncoder().encode(query.get("q") ?? "").length > limits.query_bytes) {
-    return Promise.reject(new Trouble(`That is too long: at most ${number.format(limits.query_bytes)} bytes.`, 400));
+    return Promise.reject(new Trouble(`The query is too long: the limit is ${number.format(limits.query_bytes)} bytes.`, 400));
   }
   query.set("limit", Math.min(what.upload ? UPLOAD_PAGE : PAGE, limits.results));
   if (skip) query.set("skip", skip);
@@ -486,16 +486,16 @@ function explainNothing() {
     button.addEventListener("click", act);
     buttons.push(button);
   };
-  let text = "Nothing here.";
-  if (!library.files) text = "This library is empty: nothing has been indexed yet.";
+  let text = "No results.";
+  if (!library.files) text = "This library is empty. Add recordings with hark index.";
   else if (filterChips({ ...list.what, mode: "fused", windows: "one", text: "" }).length) {
-    text = "No recording passes these filters.";
+    text = "No recording matches these filters.";
     way("Reset filters", resetFilters);
   } else if (list.what.mode === "words") {
-    text = "No recording has these words in its name, folder, tags, captions or metadata.";
-    way("Search by meaning too", () => change({ mode: "fused" }));
+    text = "No name, folder, tag, caption or metadata contains these words.";
+    way("Match by meaning too", () => change({ mode: "fused" }));
   } else if (list.what.read.not.length) {
-    text = "The exclusions leave nothing.";
+    text = "Every result is excluded.";
     way("Search without exclusions", () => change({ text: list.what.read.q }));
   }
   $("nothing").firstElementChild.textContent = text;
@@ -520,9 +520,9 @@ function makeRow(hit) {
   const captions = file.captions.length ? file.captions : [file.metadata?.description ?? file.metadata?.title ?? ""];
   part(".caption").textContent = captions[0];
   part(".caption").title = captions.join("\n");
-  if (file.damage) part(".caption").prepend(make("span", { class: "damage", title: file.damage }, "Damaged, read in part. "));
+  if (file.damage) part(".caption").prepend(make("span", { class: "damage", title: file.damage }, "Damaged, partly readable. "));
   part(".tags").append(...file.tags.slice(0, 8).map((tag) => make("button", {
-    type: "button", class: "tag", "data-do": "tag", "data-tag": tag, "aria-label": `Only with the tag ${tag}`, title: tag,
+    type: "button", class: "tag", "data-do": "tag", "data-tag": tag, "aria-label": `Filter by tag ${tag}`, title: tag,
   }, tag)));
   const channels = { 1: "mono", 2: "stereo" }[file.channels] ?? `${file.channels} ch`;
   part(".form").textContent = `${kilohertz(file.rate)} · ${channels}`;
@@ -649,7 +649,7 @@ async function copyPath(row) {
     const done = document.execCommand("copy");
     field.remove();
     before?.focus({ preventScroll: true });
-    if (!done) { toast("The browser does not let this page copy."); return; }
+    if (!done) { toast("The browser blocked copying."); return; }
   }
   toast("Path copied");
 }
@@ -916,7 +916,7 @@ function load(hit, wav, begin) {
 
 function resume() {
   audio.play().catch((error) => {
-    if (error.name === "NotAllowedError") toast("The browser wants a click before it plays.");
+    if (error.name === "NotAllowedError") toast("Click once to allow playback.");
   });
 }
 
@@ -1033,7 +1033,7 @@ audio.addEventListener("error", async () => {
   const said = await refusal(audioAddress(failed.hit.file, failed.wav));
   if (sound !== failed) return;
   stop();
-  trouble(new Trouble(`${failed.hit.file.name}: ${said ?? "it cannot be played."}`));
+  trouble(new Trouble(`${failed.hit.file.name}: ${said ?? "cannot be played."}`));
 });
 
 /** The server's reason not to give a recording, or null if it gives it. */
@@ -1044,7 +1044,7 @@ async function refusal(path) {
     if (response.status === 401) askForToken();
     return sentence(response.status, await response.text());
   } catch {
-    return "The server does not answer.";
+    return "No response from the server.";
   }
 }
 
@@ -1088,7 +1088,7 @@ function filterChips(what) {
     if (from && to) return between(form(from), form(to));
     return from ? `from ${form(from)}` : `up to ${form(to)}`;
   };
-  if (what.mode !== "fused") chips.push([`by ${what.mode} alone`, () => change({ mode: "fused" })]);
+  if (what.mode !== "fused") chips.push([`by ${what.mode} only`, () => change({ mode: "fused" })]);
   if (what.windows !== "one") chips.push(["all moments", () => change({ windows: "one" })]);
   for (const folder of what.folders) chips.push([`in ${shortFolder(folder)}`, () => toggleIn("folders", folder)]);
   for (const tag of what.tags) chips.push([`tag ${tag}`, () => toggleIn("tags", tag)]);
@@ -1132,7 +1132,7 @@ function showSearch() {
     chips.unshift(chip(`like ${like.name || `recording ${like.id}`}${moment}`, withoutSound, { sound: true }));
   }
   if (upload) {
-    const progress = make("progress", { max: 1, "aria-label": "Sending and hearing the recording", hidden: upload.done });
+    const progress = make("progress", { max: 1, "aria-label": "Uploading and analysing the recording", hidden: upload.done });
     chips.unshift(chip(`like ${upload.name}`, withoutSound, { sound: true, children: [progress], title: `${upload.name}, ${bytes(upload.file.size)}` }));
   }
   const panel = narrowing.length;
@@ -1180,7 +1180,7 @@ function showFolders() {
   if (focused !== null) [...$("folders").querySelectorAll("input")].find((box) => box.value === focused)?.focus();
   const left = others.length - FOLDERS_SHOWN;
   $("folders-more").hidden = left <= 0;
-  $("folders-more").textContent = `${number.format(left)} more: type to find them`;
+  $("folders-more").textContent = `${number.format(left)} more: type to search`;
 }
 
 const TAGS_SHOWN = 40;
@@ -1409,7 +1409,7 @@ for (const example of EXAMPLES) {
 
 function showLibrary() {
   const failures = Array.isArray(library.failures) ? library.failures.length : library.failures;
-  const unread = failures ? `${number.format(failures)} could not be read` : "";
+  const unread = failures ? `${number.format(failures)} unreadable` : "";
   const parts = [library.name, counted(library.files, "recording", "recordings"), hours(library.seconds), library.model, unread];
   $("library").textContent = parts.filter(Boolean).join(" · ");
   $("library").title = library.roots.join("\n");

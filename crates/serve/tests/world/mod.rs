@@ -101,7 +101,7 @@ impl Store for Memory {
         unreachable!("a server changes nothing")
     }
 
-    fn nearest(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error> {
+    fn search_vector(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<WindowHit>, Error> {
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
         let norm = dot(query, query).sqrt();
         let mut near: Vec<WindowHit> = Vec::new();
@@ -199,11 +199,11 @@ impl Store for Memory {
         })
     }
 
-    fn each(&self, _: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error> {
+    fn for_each_entry(&self, _: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error> {
         unreachable!("a server does not read everything")
     }
 
-    fn each_file(&self, _: &mut dyn FnMut(File) -> ControlFlow<()>) -> Result<(), Error> {
+    fn for_each_file(&self, _: &mut dyn FnMut(File) -> ControlFlow<()>) -> Result<(), Error> {
         unreachable!("a server does not read everything")
     }
 

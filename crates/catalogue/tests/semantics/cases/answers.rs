@@ -50,10 +50,10 @@ pub fn a_long_recording_does_not_fill_the_list(fresh: Fresh) {
     for hit in &answer {
         assert_eq!(
             hit.score,
-            f64::from(hit.meaning.unwrap()),
+            f64::from(hit.similarity.unwrap()),
             "meaning alone is scored by the cosine"
         );
-        assert_eq!(hit.words, None);
+        assert_eq!(hit.word_coverage, None);
     }
     let all = search(
         &*store,
@@ -175,10 +175,14 @@ pub fn words_and_meaning_are_fused(fresh: Fresh) {
     );
     assert!(close(answer[2].score, 1.0 / 61.0));
     assert_eq!(
-        (answer[0].words, answer[1].words, answer[2].words),
+        (
+            answer[0].word_coverage,
+            answer[1].word_coverage,
+            answer[2].word_coverage
+        ),
         (Some(1.0), Some(0.5), None)
     );
-    assert!(answer.iter().all(|hit| hit.meaning.is_some()));
+    assert!(answer.iter().all(|hit| hit.similarity.is_some()));
     let words = search(
         &*store,
         &Query {
@@ -194,7 +198,7 @@ pub fn words_and_meaning_are_fused(fresh: Fresh) {
     assert!(
         words
             .iter()
-            .all(|hit| hit.meaning.is_none() && hit.words.is_some() && hit.start.is_none())
+            .all(|hit| hit.similarity.is_none() && hit.word_coverage.is_some() && hit.start.is_none())
     );
     assert!(words[0].score > words[1].score);
     // Words that nothing is named by leave the order to the meaning.
@@ -318,8 +322,8 @@ pub fn without_a_question_files_come_by_path(fresh: Fresh) {
     assert_eq!(
         (
             answer[0].rank,
-            answer[0].meaning,
-            answer[0].words,
+            answer[0].similarity,
+            answer[0].word_coverage,
             answer[0].start
         ),
         (3, None, None, None)

@@ -79,7 +79,7 @@ pub fn a_path_has_one_file_and_keeps_its_number(fresh: Fresh) {
     assert_eq!(store.windows(number).unwrap().len(), 1);
     assert_eq!(store.known().unwrap().len(), 2);
     assert_eq!(store.overview().unwrap().windows, 2);
-    let near = store.nearest(&axis(4), 1, &Filter::default()).unwrap();
+    let near = store.search_vector(&axis(4), 1, &Filter::default()).unwrap();
     assert_eq!(near[0].file, number);
     assert!((near[0].score - 1.0).abs() < TOLERANCE);
     assert_eq!(found(&*store, "gong"), ["/a.wav"]);
@@ -178,7 +178,7 @@ pub fn a_move_takes_the_place_of_what_was_there(fresh: Fresh) {
     assert_eq!((file.id, file.stat), (number, stat(5)));
     assert_eq!(file.notes, notes(&["a temple"], &["metal"]));
     assert_eq!(store.known().unwrap().len(), 1);
-    let near = store.nearest(&axis(1), 5, &Filter::default()).unwrap();
+    let near = store.search_vector(&axis(1), 5, &Filter::default()).unwrap();
     assert_eq!(near.len(), 1, "the vector of what was there is gone");
     store.apply(&[to("/out/drum.wav")]).unwrap();
     assert_eq!(id(&*store, "/out/drum.wav"), number);
@@ -453,7 +453,10 @@ pub fn roots_are_folders_by_their_parts(fresh: Fresh) {
     assert_eq!(store.failures().unwrap(), [failure("/a/sub/g.wav")]);
     assert_eq!(store.roots().unwrap(), ["/a%", "/a/sub", "/b"]);
     assert_eq!(
-        store.nearest(&vector(1), 100, &Filter::default()).unwrap().len(),
+        store
+            .search_vector(&vector(1), 100, &Filter::default())
+            .unwrap()
+            .len(),
         known.len()
     );
     store.add_root("/").unwrap();

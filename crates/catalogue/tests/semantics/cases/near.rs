@@ -99,7 +99,7 @@ pub fn each_filter_holds(fresh: Fresh) {
             }
         );
         assert_eq!(browsed, expected, "{told:.300}");
-        let near = store.nearest(&vector(1), 100, &filter).unwrap();
+        let near = store.search_vector(&vector(1), 100, &filter).unwrap();
         let mut near = paths(&*store, &near.iter().map(|near| near.file).collect::<Vec<_>>());
         near.sort();
         assert_eq!(near, expected, "{told:.300}");
@@ -132,7 +132,12 @@ pub fn each_filter_holds(fresh: Fresh) {
 pub fn nearest_windows_come_best_first(fresh: Fresh) {
     let place = fresh();
     let store = place.open();
-    assert!(store.nearest(&axis(0), 5, &Filter::default()).unwrap().is_empty());
+    assert!(
+        store
+            .search_vector(&axis(0), 5, &Filter::default())
+            .unwrap()
+            .is_empty()
+    );
     let long = long_entry("/long.wav", slanted(0.5), vec![slanted(0.9), slanted(0.1)]);
     store
         .apply(&[
@@ -144,7 +149,7 @@ pub fn nearest_windows_come_best_first(fresh: Fresh) {
     let mut question = axis(0);
     for scale in [1.0, 1e-6, 1e6] {
         question[0] = scale;
-        let near = store.nearest(&question, 100, &Filter::default()).unwrap();
+        let near = store.search_vector(&question, 100, &Filter::default()).unwrap();
         for (near, (cosine, start, end, whole)) in near.iter().zip([
             (0.9, 0.0, 10.0, false),
             (0.7, 0.0, 4.5, true),
@@ -157,18 +162,18 @@ pub fn nearest_windows_come_best_first(fresh: Fresh) {
         }
         assert_eq!(near.len(), 5);
         assert_eq!(
-            store.nearest(&question, 2, &Filter::default()).unwrap(),
+            store.search_vector(&question, 2, &Filter::default()).unwrap(),
             near[..2]
         );
         assert!(
             store
-                .nearest(&question, 0, &Filter::default())
+                .search_vector(&question, 0, &Filter::default())
                 .unwrap()
                 .is_empty()
         );
         assert_eq!(
             store
-                .nearest(&question, usize::MAX, &Filter::default())
+                .search_vector(&question, usize::MAX, &Filter::default())
                 .unwrap()
                 .len(),
             5
@@ -179,7 +184,7 @@ pub fn nearest_windows_come_best_first(fresh: Fresh) {
 pub fn questions_without_a_direction_are_refused(fresh: Fresh) {
     let place = fresh();
     let store = place.open();
-    let ask = |question: &[f32]| store.nearest(question, 5, &Filter::default());
+    let ask = |question: &[f32]| store.search_vector(question, 5, &Filter::default());
     for _ in 0..2 {
         assert!(matches!(ask(&[0.0; DIM]), Err(Error::NoDirection)));
         assert!(matches!(ask(&[f32::NAN; DIM]), Err(Error::NoDirection)));

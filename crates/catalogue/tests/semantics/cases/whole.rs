@@ -72,7 +72,7 @@ pub fn all_entries_come_by_path(fresh: Fresh) {
     store.apply(&given.clone().map(put)).unwrap();
     let mut entries = Vec::new();
     store
-        .each(&mut |entry| {
+        .for_each_entry(&mut |entry| {
             entries.push(entry);
             ControlFlow::Continue(())
         })
@@ -91,7 +91,7 @@ pub fn all_entries_come_by_path(fresh: Fresh) {
     assert_eq!(entries[2].windows, store.windows(id(&*store, "/b.wav")).unwrap());
     let mut files = Vec::new();
     store
-        .each_file(&mut |file| {
+        .for_each_file(&mut |file| {
             files.push(file.path);
             if files.len() == 2 {
                 ControlFlow::Break(())
@@ -103,7 +103,7 @@ pub fn all_entries_come_by_path(fresh: Fresh) {
     assert_eq!(files, ["/a.wav", "/a/é.wav"]);
     let mut taken = 0;
     store
-        .each(&mut |entry| {
+        .for_each_entry(&mut |entry| {
             taken += 1;
             assert!(
                 store.find(&entry.path).unwrap().is_some(),
@@ -126,7 +126,7 @@ pub fn other_connections_see_changes(fresh: Fresh) {
     let place = fresh();
     let (one, two) = (place.open(), place.open());
     let nearest = |store: &dyn Store| {
-        let near = store.nearest(&axis(0), 3, &Filter::default()).unwrap();
+        let near = store.search_vector(&axis(0), 3, &Filter::default()).unwrap();
         paths(store, &near.iter().map(|near| near.file).collect::<Vec<_>>())
     };
     assert!(nearest(&*two).is_empty());
@@ -158,24 +158,30 @@ pub fn tidying_changes_no_answer(fresh: Fresh) {
         .map(|number| put(entry(&format!("/{number}.wav"), vector(number))))
         .collect();
     store.apply(&many).unwrap();
-    let before = store.nearest(&vector(1000), 20, &Filter::default()).unwrap();
+    let before = store
+        .search_vector(&vector(1000), 20, &Filter::default())
+        .unwrap();
     let text = dumped(&*store);
     store.optimize(go_on).unwrap();
     store.optimize(go_on).unwrap();
-    let after = store.nearest(&vector(1000), 20, &Filter::default()).unwrap();
+    let after = store
+        .search_vector(&vector(1000), 20, &Filter::default())
+        .unwrap();
     assert_eq!(before, after);
     assert_eq!(dumped(&*store), text);
     for number in 0..100 {
         let number = id(&*store, &format!("/{number}.wav"));
         store.apply(&[Change::Remove { id: number }]).unwrap();
     }
-    let expected: Vec<_> = store.nearest(&vector(1000), 500, &Filter::default()).unwrap();
+    let expected: Vec<_> = store
+        .search_vector(&vector(1000), 500, &Filter::default())
+        .unwrap();
     assert_eq!(expected.len(), 200);
     store.optimize(go_on).unwrap();
     assert_eq!(
         place
             .open()
-            .nearest(&vector(1000), 500, &Filter::default())
+            .search_vector(&vector(1000), 500, &Filter::default())
             .unwrap(),
         expected
     );
@@ -274,7 +280,9 @@ pub fn threads_read_and_write_at_once(fresh: Fresh) {
         for store in [&*one, &*two, &*one] {
             scope.spawn(move || {
                 for seed in 0..30 {
-                    let near = store.nearest(&vector(seed), 1000, &Filter::default()).unwrap();
+                    let near = store
+                        .search_vector(&vector(seed), 1000, &Filter::default())
+                        .unwrap();
                     assert_eq!(near.len() % 2, 0, "half of a change was seen");
                     let files = store
                         .search_text(&TextQuery::new("twin"), 1000, &Filter::default())
@@ -288,7 +296,10 @@ pub fn threads_read_and_write_at_once(fresh: Fresh) {
     for store in [&one, &two] {
         assert_eq!(store.known().unwrap().len(), 80);
         assert_eq!(
-            store.nearest(&vector(1), 1000, &Filter::default()).unwrap().len(),
+            store
+                .search_vector(&vector(1), 1000, &Filter::default())
+                .unwrap()
+                .len(),
             80
         );
         sound_and_whole(&**store);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Lets a number of callers work, a number wait, and turns the others away.
-pub(crate) struct Gate {
+pub(crate) struct Admission {
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
     most_waiting: usize,
@@ -21,7 +21,7 @@ impl Drop for Place<'_> {
     }
 }
 
-impl Gate {
+impl Admission {
     pub(crate) fn new(working: usize, most_waiting: usize) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(working.min(Semaphore::MAX_PERMITS))),
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn some_work_some_wait_the_rest_goes() {
-        let gate = Gate::new(1, 2);
+        let gate = Admission::new(1, 2);
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(Some(first)) = pin!(gate.enter()).poll(&mut context) else {
             panic!("nobody works yet");

@@ -13,7 +13,7 @@ use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use crate::refusal::ApiError;
+use crate::api_error::ApiError;
 use crate::server::Server;
 
 /// The cookie that holds the token.
@@ -37,7 +37,7 @@ pub(crate) enum TokenCheck {
 pub(crate) fn check_site(parts: &Parts, has_token: bool) -> Result<(), ApiError> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let (Some(Ok(host)), None) = (hosts.next().map(HeaderValue::to_str), hosts.next()) else {
-        return Err(ApiError::bad("a request names one host, in its `Host` header"));
+        return Err(ApiError::bad("a request must have exactly one `Host` header"));
     };
     let authority = parts.uri.authority().map(axum::http::uri::Authority::as_str);
     let own = is_own(host) && authority.is_none_or(is_own);
@@ -146,7 +146,7 @@ pub(crate) async fn wrong(server: &Server) -> ApiError {
     if server.wrong_tokens.note(Instant::now()) {
         tokio::time::sleep(server.options.wrong_token_time).await;
     }
-    ApiError::token("that is not the token of this library")
+    ApiError::token("wrong token")
 }
 
 /// Lets through who shows the token, if there is one.
@@ -157,7 +157,7 @@ pub(crate) async fn check_token(server: &Server, headers: &HeaderMap) -> Result<
     match shown(headers, token) {
         TokenCheck::Right => Ok(()),
         TokenCheck::Wrong => Err(wrong(server).await),
-        TokenCheck::Nothing => Err(ApiError::token("this library asks for a token")),
+        TokenCheck::Nothing => Err(ApiError::token("this library requires a token")),
     }
 }
 

@@ -1,5 +1,9 @@
 //! How long a connection may wait for its client: for the headers of a request, between two requests, and for an answer to be
 //! taken. Bodies of requests have a bound of their own (`upload.rs`).
+//!
+//! hyper's `header_read_timeout` does not replace this. It has one bound for the headers and for the pause between two requests,
+//! where a browser's idle connection may stay open much longer than a slow header; it closes the connection without the 408
+//! that says why; and hyper has no bound for a client that stops reading an answer.
 
 use std::io;
 use std::pin::Pin;
@@ -37,12 +41,12 @@ struct State {
 }
 
 /// Watches one connection.
-pub(crate) struct Clock {
+pub(crate) struct ConnectionTimer {
     state: Mutex<State>,
     changed: Notify,
 }
 
-impl Clock {
+impl ConnectionTimer {
     pub(crate) fn new() -> Self {
         Self {
             state: Mutex::new(State {
@@ -131,7 +135,7 @@ impl Clock {
 /// A connection that tells its clock what comes and goes.
 pub(crate) struct Wire {
     pub(crate) stream: TcpStream,
-    pub(crate) clock: Arc<Clock>,
+    pub(crate) clock: Arc<ConnectionTimer>,
 }
 
 impl AsyncRead for Wire {
@@ -186,11 +190,11 @@ impl AsyncWrite for Wire {
 /// A body that tells the clock when it is at its end.
 pub(crate) struct Timed {
     body: Body,
-    clock: Arc<Clock>,
+    clock: Arc<ConnectionTimer>,
 }
 
 impl Timed {
-    pub(crate) fn new(body: Body, clock: Arc<Clock>) -> Self {
+    pub(crate) fn new(body: Body, clock: Arc<ConnectionTimer>) -> Self {
         Self { body, clock }
     }
 }

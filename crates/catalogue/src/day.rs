@@ -1,0 +1,91 @@
+//! Days of the calendar, as `2026-11-15`: what filters compare, as text, since such texts sort by time.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::Offset;
+
+use crate::Error;
+
+/// Checks a day that a person wrote as `2026-11-15`.
+///
+/// # Errors
+/// If it is written in another way, or the calendar does not have it.
+///
+/// ```
+/// assert_eq!(hark_catalogue::parse_day("2024-02-29").unwrap(), "2024-02-29");
+/// assert!(hark_catalogue::parse_day("2026-02-31").is_err());
+/// ```
+pub fn parse_day(text: &str) -> Result<String, Error> {
+    // jiff reads other forms too, such as 20261115, which do not sort as texts.
+    match text.parse::<Date>() {
+        Ok(date) if date.to_string() == text => Ok(text.to_owned()),
+        _ => Err(Error::BadDay {
+            text: text.chars().take(40).collect(),
+        }),
+    }
+}
+
+/// The day of a time, given in nanoseconds since 1970, in UTC.
+pub(crate) fn day_of(nanoseconds: i64) -> String {
+    // Every i64 is between the years 1677 and 2262, which jiff knows.
+    let time = Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or(Timestamp::UNIX_EPOCH);
+    Offset::UTC.to_datetime(time).date().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for day in [
+            "2026-11-15",
+            "2024-02-29",
+            "1857-04-09",
+            "9999-12-31",
+            "0000-01-01",
+        ] {
+            assert_eq!(parse_day(day).unwrap(), day);
+        }
+        for wrong in [
+            "2026-02-31",
+            "2025-02-29",
+            "2026-13-01",
+            "2026-00-01",
+            "2026-11-00",
+            "2026-11-32",
+            "15.11.2026",
+            "2026-1-1",
+            "26-1-1",
+            "2026-11",
+            "20261115",
+            "+026-11-11",
+            "-002026-11-15",
+            "2026-11-15T10:00",
+            "2026-11-15-1",
+            " 2026-11-15",
+            "today",
+            "",
+        ] {
+            assert!(parse_day(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_have_the_day_of_utc() {
+        for (seconds, day) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_763_164_800, "2025-11-15"),
+            (4_107_542_400, "2100-03-01"),
+            (4_107_542_399, "2100-02-28"),
+        ] {
+            assert_eq!(day_of(seconds * 1_000_000_000 + 999_999_999), day);
+        }
+        assert_eq!(day_of(i64::MIN), "1677-09-21");
+        assert_eq!(day_of(i64::MAX), "2262-04-11");
+    }
+}
