@@ -197,7 +197,7 @@ fn index(args: &IndexArgs) -> Measured {
     } = &args.input;
     let (dim, threads, repeat) = (*dim, usize::from(*threads), usize::from(*repeat));
     let options = Options {
-        numbers: match args.numbers {
+        quantization: match args.numbers {
             Numbers::I8 => Quantization::I8,
             Numbers::F16 => Quantization::F16,
         },

@@ -56,7 +56,7 @@ impl Record {
         let mut out = Vec::with_capacity(RECORD);
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
-        let numbers: u32 = match self.options.numbers {
+        let numbers: u32 = match self.options.quantization {
             Quantization::F16 => 1,
             Quantization::I8 => 2,
         };
@@ -100,13 +100,13 @@ impl Record {
                 got: short(8),
             });
         }
-        let numbers = match short(12) {
+        let quantization = match short(12) {
             1 => Quantization::F16,
             2 => Quantization::I8,
             _ => return Err(damaged(path, "it holds an unknown kind of numbers")),
         };
         let options = Options {
-            numbers,
+            quantization,
             links: short(40) as usize,
             ef_construction: short(44) as usize,
             ef_search: short(48) as usize,
@@ -249,7 +249,7 @@ impl Payload<'_> {
         self.check_vectors(record)?;
         let mut head = [0; HEAD];
         self.take(&mut head)?;
-        let words = words(record.options.numbers, record.dim) as u64;
+        let words = words(record.options.quantization, record.dim) as u64;
         self.ensure(
             head[HEAD_WORDS..HEAD_WORDS + 8] == words.to_le_bytes(),
             "its vectors have another length",
@@ -262,11 +262,11 @@ impl Payload<'_> {
         let Record {
             dim, options, slots, ..
         } = *record;
-        let width = match options.numbers {
+        let width = match options.quantization {
             Quantization::F16 => 2,
             Quantization::I8 => 1,
         };
-        let bytes = words(options.numbers, dim) * width;
+        let bytes = words(options.quantization, dim) * width;
         let mut shape = [0; SHAPE];
         self.take(&mut shape)?;
         let expected = slots as u64 | (bytes as u64) << 32;
@@ -274,7 +274,7 @@ impl Payload<'_> {
         let mut vector = vec![0; bytes];
         for _ in 0..slots {
             self.take(&mut vector)?;
-            let finite = match options.numbers {
+            let finite = match options.quantization {
                 Quantization::F16 => vector.as_chunks::<2>().0.iter().fold(true, |finite, &bits| {
                     finite & f16::from_le_bytes(bits).is_finite()
                 }),

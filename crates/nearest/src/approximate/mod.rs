@@ -71,8 +71,8 @@ pub enum Quantization {
 /// How an index is built and searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How numbers are kept.
-    pub numbers: Quantization,
+    /// The precision of stored vectors.
+    pub quantization: Quantization,
     /// Neighbours that a vector is linked with: 2 to 256, and twice as many on the lowest level. More take memory and
     /// make hard sets searchable.
     pub links: usize,
@@ -91,7 +91,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            numbers: Quantization::I8,
+            quantization: Quantization::I8,
             links: 16,
             ef_construction: 128,
             ef_search: 64,
@@ -183,7 +183,7 @@ impl HnswIndex {
     /// [`Error::ZeroDimension`], [`Error::IndexOption`], and [`Error::Index`] where memory is short.
     pub fn new(dim: usize, options: Options) -> Result<Self, Error> {
         let mut native = native(dim, &options)?;
-        measure(&mut native, dim, options.numbers);
+        measure(&mut native, dim, options.quantization);
         let empty = Record {
             dim,
             options,
@@ -364,7 +364,7 @@ impl HnswIndex {
     }
 
     fn add_one(&self, key: u64, vector: &[f32]) -> Result<(), Error> {
-        match self.options.numbers {
+        match self.options.quantization {
             Quantization::F16 => {
                 let packed = pack_f16(vector, direction(vector).unwrap_or(0.0));
                 self.native.add(key, usearch::f16::from_i16s(&packed))
@@ -427,7 +427,7 @@ impl HnswIndex {
             });
         }
         let scale = direction(query).ok_or(Error::ZeroQuery)?;
-        match self.options.numbers {
+        match self.options.quantization {
             Quantization::F16 => {
                 self.search_packed(usearch::f16::from_i16s(&pack_f16(query, scale)), k, allow)
             }
@@ -533,8 +533,8 @@ impl HnswIndex {
             }
             // The file may have been replaced since it was checked: then it is another sound file, but of what?
             let expected = (
-                words(options.numbers, dim),
-                scalar(options.numbers),
+                words(options.quantization, dim),
+                scalar(options.quantization),
                 record.count,
                 false,
             );
@@ -551,7 +551,7 @@ impl HnswIndex {
                 });
             }
         }
-        measure(&mut native, dim, options.numbers);
+        measure(&mut native, dim, options.quantization);
         Ok(Self::of(native, record, read_only))
     }
 
@@ -571,9 +571,9 @@ impl HnswIndex {
 fn native(dim: usize, options: &Options) -> Result<usearch::Index, Error> {
     check(dim, options)?;
     let native = usearch::Index::new(&IndexOptions {
-        dimensions: words(options.numbers, dim),
+        dimensions: words(options.quantization, dim),
         metric: MetricKind::IP,
-        quantization: scalar(options.numbers),
+        quantization: scalar(options.quantization),
         connectivity: options.links,
         expansion_add: options.ef_construction,
         expansion_search: options.ef_search,

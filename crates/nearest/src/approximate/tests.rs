@@ -59,9 +59,9 @@ fn never(_: u64, _: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-fn options(numbers: Quantization) -> Options {
+fn options(quantization: Quantization) -> Options {
     Options {
-        numbers,
+        quantization,
         ..Options::default()
     }
 }

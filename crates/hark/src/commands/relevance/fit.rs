@@ -95,14 +95,12 @@ fn report(fit: &BetaFit) -> Result<String> {
         unreachable!("a fit is logistic")
     };
     text.push_str(&format!(
-        "g = 1 / (1 + exp({:.3} - {slope:.3} h))\n\nfor a recipe:\n",
+        "g = 1 / (1 + exp({:.3} - {slope:.3} h))\n\nin the [objective] of a recipe:\n",
         -intercept
     ));
+    let function = format!("logistic:intercept={intercept:.4},slope={slope:.4}");
     text.push_str(&format!(
-        "function = {{ name = \"logistic\", intercept = {intercept:.4}, slope = {slope:.4} }}\n"
-    ));
-    text.push_str(&format!(
-        "on a command line:\n--function logistic:intercept={intercept:.4},slope={slope:.4}\n"
+        "relevance-function = \"{function}\"\non a command line:\n--function {function}\n"
     ));
     Ok(text)
 }
