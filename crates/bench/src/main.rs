@@ -10,7 +10,6 @@ mod audio;
 mod captions;
 mod fingerprints;
 mod library;
-mod npy;
 mod scoring;
 mod search;
 mod towers;
@@ -154,7 +153,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("hark-bench-scoring-{}", std::process::id()));
         fs_err::create_dir_all(&folder).unwrap();
         let path = folder.join("vectors.npy");
-        npy::write(&path, 2, 2, &[1.0_f32, 0.0, 0.0, 1.0]).unwrap();
+        let file = fs_err::File::create(&path).unwrap();
+        hark_nearest::npy::write(file, 2, &[1.0_f32, 0.0, 0.0, 1.0]).unwrap();
         let path = path.display().to_string();
         let args = [
             "hark-bench",

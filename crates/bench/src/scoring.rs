@@ -6,11 +6,11 @@ use std::time::Instant;
 use anyhow::bail;
 use hark_learn::metrics_log::LoggedMetrics;
 use hark_metrics::{self as metrics, Options, Relevant, WithIds};
-use hark_nearest::Vectors;
+use hark_nearest::npy;
 use hark_work::progress::no_progress;
 use serde_json::json;
 
-use crate::{Measured, ThreadArgs, memory, npy};
+use crate::{Measured, ThreadArgs, memory};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  hark-bench scoring --clips clips.npy --captions captions.npy --repeat 5")]
@@ -30,8 +30,7 @@ pub(crate) struct Args {
 
 pub(crate) fn score(args: &Args) -> Measured {
     let (clips, captions) = (npy::read(&args.clips)?, npy::read(&args.captions)?);
-    let clips = Vectors::new(&clips.numbers, clips.columns)?;
-    let captions = Vectors::new(&captions.numbers, captions.columns)?;
+    let (clips, captions) = (clips.view(), captions.view());
     if clips.rows() == 0 || !captions.rows().is_multiple_of(clips.rows()) {
         bail!(
             "{} captions cannot be split evenly among {} clips",

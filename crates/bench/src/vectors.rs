@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use hark_nearest::{Vectors, exact};
+use hark_nearest::{exact, npy};
 use hark_work::progress::no_progress;
 use serde_json::json;
 
-use crate::{Measured, ThreadArgs, npy};
+use crate::{Measured, ThreadArgs};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  hark-bench neighbours --vectors captions.npy --k 100 --out ids.npy")]
@@ -26,8 +26,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn neighbours(args: &Args) -> Measured {
-    let matrix = npy::read(&args.vectors)?;
-    let vectors = Vectors::new(&matrix.numbers, matrix.columns)?;
+    let embeddings = npy::read(&args.vectors)?;
+    let vectors = embeddings.view();
     let threads = args.threads.count();
     let options = exact::Options {
         groups: None,
@@ -38,7 +38,7 @@ pub(crate) fn neighbours(args: &Args) -> Measured {
     let seconds = start.elapsed().as_secs_f64();
     if let Some(path) = &args.out {
         let columns = found.k().min(found.rows().saturating_sub(1));
-        npy::write(path, found.rows(), columns, found.ids())?;
+        npy::write(fs_err::File::create(path)?, columns, found.ids())?;
     }
     Ok(json!({
         "seconds": seconds, "rows": vectors.rows(), "dim": vectors.dim(), "k": args.k, "threads": threads,

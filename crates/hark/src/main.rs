@@ -3,7 +3,6 @@
 mod commands;
 mod home;
 mod library;
-mod npy;
 mod output;
 mod progress;
 mod usage;

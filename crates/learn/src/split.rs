@@ -11,6 +11,7 @@ use hark_encode::card::{Card, TextCard};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{DualEncoder, Side};
 use hark_encode::model::AudioEncoder;
+use hark_encode::model_key::tower_hash;
 use hark_encode::tokenize::{Tokenizer, Tokens};
 use hark_encode::towers::{TextTower, TokenBatch};
 use hark_encode::weights_file::{self, NamedTensor};
@@ -199,14 +200,7 @@ impl Split {
         let mut hash = Sha256::new();
         hash.update(format!("{} {}\0", FORMAT.1, clips.longest_seconds()));
         let prefix = if audio { "audio.tower." } else { "text.tower." };
-        for stored in weights_file::parameters(network) {
-            if stored.name.starts_with(prefix) {
-                hash.update(stored.name.as_bytes());
-                for number in (stored.numbers)() {
-                    hash.update(number.to_le_bytes());
-                }
-            }
-        }
+        hash.update(tower_hash(network, prefix));
         if audio {
             let said = card.audio.as_ref().map(|card| {
                 let network = serde_json::to_string(&card.side.network).unwrap_or_default();

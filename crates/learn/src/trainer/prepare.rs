@@ -11,6 +11,7 @@ use hark_encode::towers::Tower;
 use hark_encode::{model, weights_file};
 use hark_nearest::Vectors;
 use hark_relevance::RelevanceFunction;
+use hark_work::files::hex;
 use hark_work::random::{Random, key};
 use sha2::{Digest, Sha256};
 
@@ -279,10 +280,7 @@ fn hash_of(splits: [&Dataset; 2]) -> String {
         hash.update(pair.caption.as_bytes());
         hash.update([0]);
     }
-    hash.finalize()[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex(&hash.finalize()[..16])
 }
 
 /// Finds out what the objective leaves open, and writes it into the recipe.

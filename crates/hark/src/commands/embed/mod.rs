@@ -7,13 +7,13 @@ use clap::Args as ClapArgs;
 use hark_encode::card::ClipLength;
 use hark_encode::model::TextEncoder;
 use hark_models::Model;
-use hark_nearest::Vectors;
+use hark_nearest::{Vectors, npy};
 use serde_json::json;
 
 use super::inputs::{ColumnArgs, ModelArgs, clip_seconds, gather};
 use super::renamed::{Renamed, renamed_to};
 use crate::home::Home;
-use crate::{npy, output, progress};
+use crate::{output, progress};
 
 mod recordings;
 
@@ -106,7 +106,7 @@ fn sentences(args: &Args, captions: &[&str]) -> Result<()> {
 
 fn write(args: &Args, vectors: &[f32], dim: usize) -> Result<()> {
     let rows = vectors.len() / dim.max(1);
-    output::write_whole(&args.output, |file| npy::write(file, &[rows, dim], vectors))?;
+    output::write_whole(&args.output, |file| Ok(npy::write(file, dim, vectors)?))?;
     if args.json {
         return output::print_json(&json!({
             "output": args.output, "rows": rows, "dim": dim, "model": args.model.name(),

@@ -13,12 +13,13 @@ use fs_err as fs;
 use hark_encode::Error;
 use hark_encode::model::{AudioEncoder, ClipVector, EmbedEvent, fingerprint};
 use hark_models::Model;
+use hark_nearest::npy;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Args;
 use crate::home::Home;
-use crate::{npy, output, progress};
+use crate::{output, progress};
 
 /// How much work a kill can cost.
 const FLUSH: Duration = Duration::from_mins(1);
@@ -155,9 +156,8 @@ fn write(args: &Args, table: &Path, done: &Done, made_by: &str) -> Result<()> {
     let rows: Vec<(String, &ClipVector)> = own.chain(others).collect();
     let dim = rows.first().map_or(0, |(_, clip)| clip.vector.len());
     output::write_whole(&args.output, |file| {
-        npy::write_header::<f32>(file, &[rows.len(), dim])?;
-        rows.iter()
-            .try_for_each(|(_, clip)| npy::write_numbers(file, &clip.vector))
+        let vectors: Vec<&[f32]> = rows.iter().map(|(_, clip)| clip.vector.as_slice()).collect();
+        Ok(npy::write(file, dim, &vectors.concat())?)
     })?;
     output::write_whole(table, |file| {
         let mut lines = csv::Writer::from_writer(file);
@@ -191,7 +191,7 @@ fn read_done(args: &Args, table: &Path, dim: usize, made_by: &str) -> Result<Don
     if !args.output.exists() || !table.exists() {
         return Ok(done);
     }
-    let matrix = npy::read_matrix(&args.output)?;
+    let matrix = npy::read(&args.output)?;
     let places: HashMap<String, usize> = args
         .recordings
         .iter()
@@ -200,7 +200,7 @@ fn read_done(args: &Args, table: &Path, dim: usize, made_by: &str) -> Result<Don
         .collect();
     for line in csv::Reader::from_reader(fs::File::open(table)?).into_deserialize::<Line>() {
         let line = line.with_context(|| format!("{}: not a table of hark's", table.display()))?;
-        if line.made_by != made_by || matrix.columns != dim {
+        if line.made_by != made_by || matrix.dim() != dim {
             bail!(
                 "{}: its rows are of another model or length of clips ({}; now {made_by}); remove it, or leave out --resume",
                 args.output.display(),
@@ -208,7 +208,7 @@ fn read_done(args: &Args, table: &Path, dim: usize, made_by: &str) -> Result<Don
             );
         }
         // A kill between the two files leaves a table that is older than its matrix: rows that moved are done anew.
-        let vector = matrix.numbers.chunks_exact(dim).nth(line.row);
+        let vector = matrix.rows().nth(line.row);
         let Some(vector) = vector.filter(|vector| checksum(vector) == line.crc32) else {
             continue;
         };

@@ -6,11 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use hark_corpus::{Check, Clip, Dataset, DatasetConfig, Pair};
-use hark_encode::model::{self, AudioEncoder, TextEncoder};
+use hark_encode::model::{AudioEncoder, TextEncoder};
+use hark_encode::model_key;
 use hark_evaluate::{CaptionInput, ClipInput, SplitEmbeddings, SplitEvent, embed_split};
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
 use hark_models::Model;
+use hark_nearest::npy;
 use hark_work::files::hex;
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
@@ -18,7 +20,7 @@ use sha2::{Digest, Sha256};
 use super::Args;
 use crate::commands::train::with_soundscapes;
 use crate::home::Home;
-use crate::{npy, output, progress};
+use crate::{output, progress};
 
 /// A split with its vectors.
 pub struct Collection {
@@ -58,16 +60,15 @@ impl Collection {
 
     /// Vectors from files; captions and clips from a caption file, or as many captions for each clip.
     pub fn of_vectors(args: &Args, clips: &Path, captions: &Path) -> Result<Self> {
-        let (clip_rows, caption_rows) = (npy::read_matrix(clips)?, npy::read_matrix(captions)?);
-        let rows = |matrix: &npy::Matrix| matrix.numbers.len() / matrix.columns.max(1);
-        let (clip_count, caption_count) = (rows(&clip_rows), rows(&caption_rows));
+        let (clip_rows, caption_rows) = (npy::read(clips)?, npy::read(captions)?);
+        let (clip_count, caption_count) = (clip_rows.len(), caption_rows.len());
         ensure!(
-            clip_rows.columns == caption_rows.columns,
+            clip_rows.dim() == caption_rows.dim(),
             "{} has vectors of {}, {} of {}: both must come from one model",
             clips.display(),
-            clip_rows.columns,
+            clip_rows.dim(),
             captions.display(),
-            caption_rows.columns
+            caption_rows.dim()
         );
         let promised = args
             .captions_per_clip
@@ -115,9 +116,9 @@ impl Collection {
             sets: Vec::new(),
             data,
             embedded: SplitEmbeddings {
-                dim: clip_rows.columns,
-                clips: clip_rows.numbers,
-                captions: caption_rows.numbers,
+                dim: clip_rows.dim(),
+                clips: clip_rows.into_vec(),
+                captions: caption_rows.into_vec(),
             },
         })
     }
@@ -240,14 +241,12 @@ fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<
     let place = |what: &str| home.evaluations().join(format!("{key}-{what}.npy"));
     let (clip_file, caption_file) = (place("clips"), place("captions"));
     if !args.no_cache && clip_file.exists() && caption_file.exists() {
-        let (clips, captions) = (npy::read_matrix(&clip_file)?, npy::read_matrix(&caption_file)?);
-        if clips.numbers.len() == clips.columns * data.clips.len()
-            && captions.numbers.len() == captions.columns * data.pairs.len()
-        {
+        let (clips, captions) = (npy::read(&clip_file)?, npy::read(&caption_file)?);
+        if (clips.len(), captions.len()) == (data.clips.len(), data.pairs.len()) {
             return Ok(SplitEmbeddings {
-                dim: clips.columns,
-                clips: clips.numbers,
-                captions: captions.numbers,
+                dim: clips.dim(),
+                clips: clips.into_vec(),
+                captions: captions.into_vec(),
             });
         }
     }
@@ -286,9 +285,7 @@ fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<
             .map_err(Into::into)
             .and_then(|()| {
                 let write = |path: &Path, numbers: &[f32]| {
-                    output::write_whole(path, |file| {
-                        npy::write(file, &[numbers.len() / dim, dim], numbers)
-                    })
+                    output::write_whole(path, |file| Ok(npy::write(file, dim, numbers)?))
                 };
                 write(&clip_file, &embedded.clips).and_then(|()| write(&caption_file, &embedded.captions))
             });
@@ -303,15 +300,7 @@ fn embed(args: &Args, home: &Home, folder: &Path, data: &mut Dataset) -> Result<
 fn key(folder: &Path, data: &Dataset) -> Result<String> {
     let mut hash = Sha256::new();
     hash.update(concat!("hark evaluation 1, ", env!("CARGO_PKG_VERSION"), "\0"));
-    // All of the weights: a training changes only some of them.
-    for name in [model::CARD, model::TOKENIZER, model::WEIGHTS] {
-        let path = folder.join(name);
-        if path.is_file() {
-            let mut file = fs_err::File::open(path)?;
-            std::io::copy(&mut file, &mut hash)?;
-        }
-        hash.update([0]);
-    }
+    hash.update(model_key::folder_hash(folder)?);
     for clip in &data.clips {
         let file = fs_err::metadata(&clip.path)?;
         hash.update(clip.path.as_os_str().as_encoded_bytes());
