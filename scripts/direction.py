@@ -121,7 +121,8 @@ def main() -> int:
             continue
         for dependency in package["dependencies"]:
             used = dependency["name"]
-            if used in ALLOWED and used not in ALLOWED[name]:
+            # Examples and tests may reach further: nobody who uses the crate links what they need.
+            if used in ALLOWED and used not in ALLOWED[name] and dependency["kind"] != "dev":
                 faults.append(f"{name} may not depend on {used}")
             if name not in OWNERS.get(used, {name}) and dependency["kind"] != "dev":
                 faults.append(f"{name} may not name {used}: only {', '.join(sorted(OWNERS[used]))} may")
