@@ -15,14 +15,14 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
-    /// Nothing in the file's content is known as a sound format.
-    #[error("{} is no sound file of a known kind", path.display())]
+    /// The content matches no known audio format.
+    #[error("cannot decode {}: unknown format", path.display())]
     Unknown {
         /// The file.
         path: PathBuf,
     },
     /// The container is known, but its header is broken or says something that cannot be read.
-    #[error("{}: the {container} header cannot be read: {what}", path.display())]
+    #[error("cannot read {}: broken {container} header: {what}", path.display())]
     Header {
         /// The file.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The audio is coded in a way that cannot be decoded.
-    #[error("{}: audio of the kind `{codec}` cannot be decoded: {what}", path.display())]
+    #[error("cannot decode {}: codec `{codec}`: {what}", path.display())]
     Codec {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum Error {
         what: String,
     },
     /// The sample rate is outside [`LOWEST_RATE`](crate::LOWEST_RATE)..=[`HIGHEST_RATE`](crate::HIGHEST_RATE).
-    #[error("{}: a sample rate of {rate} Hz is outside 1000 to 768000 Hz", path.display())]
+    #[error("cannot read {}: sample rate {rate} Hz is outside 1000 to 768000 Hz", path.display())]
     Rate {
         /// The file.
         path: PathBuf,
@@ -56,7 +56,7 @@ pub enum Error {
         rate: u32,
     },
     /// The number of channels is 0 or above [`MAX_CHANNELS`](crate::MOST_CHANNELS).
-    #[error("{}: {channels} channels; 1 to 64 can be read", path.display())]
+    #[error("cannot read {}: {channels} channels; supported are 1 to 64", path.display())]
     Channels {
         /// The file.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum Error {
         channels: usize,
     },
     /// A sample of a floating-point file is not a number, or infinite.
-    #[error("{}: the sample at {at_seconds:.6} s is infinite or not a number", path.display())]
+    #[error("cannot read {}: the sample at {at_seconds:.6} s is not finite", path.display())]
     NotFinite {
         /// The file.
         path: PathBuf,
@@ -72,32 +72,31 @@ pub enum Error {
         at_seconds: f64,
     },
     /// The header is right, but not one sample can be decoded.
-    #[error("{}: not one sample can be decoded: {what}", path.display())]
+    #[error("cannot decode {}: no samples: {what}", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
         /// Why.
         what: String,
     },
-    /// The decoder broke down on this file before it gave a sample. It is made by others and stops the program on
-    /// some damaged files; here that ends the file alone.
-    #[error("{}: the decoder broke down on this file", path.display())]
+    /// The decoder panicked before it gave a sample. Symphonia does so on some damaged files; only that file is lost.
+    #[error("cannot decode {}: the decoder failed", path.display())]
     Decoder {
         /// The file.
         path: PathBuf,
     },
     /// Reading was stopped from outside before the file's end.
-    #[error("{}: stopped before its end", path.display())]
+    #[error("cancelled while reading {}", path.display())]
     Stopped {
         /// The file.
         path: PathBuf,
     },
     /// A rate to resample from or to is outside 1 kHz to 768 kHz.
-    #[error("cannot resample from {from} Hz to {to} Hz: both must lie within 1000 to 768000 Hz")]
+    #[error("cannot resample from {from} Hz to {to} Hz: both must be within 1000 to 768000 Hz")]
     Resample {
         /// The rate of the input.
         from: u32,
-        /// The wished rate.
+        /// The rate that was asked for.
         to: u32,
     },
 }

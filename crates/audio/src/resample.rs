@@ -4,6 +4,10 @@
 //! Output sample n stands at the time n / `to` exactly, without delay, and there are ceil(length * `to` / `from`) of
 //! them; before its beginning and after its end the signal counts as silence.
 //!
+//! It is written here, although `rubato` resamples well, because all three properties would have to be added around
+//! it: output that does not depend on block sizes, its exact length, and a delay that is taken out. That wrapper would
+//! be longer than the filter.
+//!
 //! With L / M the ratio `to` / `from` in lowest terms, output n is the inner product of the input around n M / L with
 //! one of L phases of the low-pass
 //!

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What can go wrong between a model on disk and a vector.
+/// Why a model cannot be read, run or imported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -11,7 +11,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
 
     /// A file of a model folder is missing.
-    #[error("{path}: not found; a model needs it")]
+    #[error("cannot find {path}: a model folder needs it")]
     MissingFile {
         /// The file that was looked for.
         path: PathBuf,
@@ -93,13 +93,13 @@ pub enum Error {
     },
 
     /// A tensor's shape is not the one that the configuration asks for.
-    #[error("{path}: tensor `{name}` has shape {got:?}, the configuration asks for {expected:?}")]
+    #[error("{path}: tensor `{name}` has shape {got:?}, expected {expected:?}")]
     Shape {
         /// The file.
         path: PathBuf,
         /// The tensor's name.
         name: String,
-        /// What the configuration asks for.
+        /// As the configuration says.
         expected: Vec<usize>,
         /// What the file has.
         got: Vec<usize>,
@@ -142,7 +142,7 @@ pub enum Error {
     #[error(transparent)]
     Mel(#[from] hark_audio::MelError),
 
-    /// A model was asked for what it has no part for.
+    /// The model lacks the tower that is needed.
     #[error("{path}: this model has no {what} tower")]
     NoTower {
         /// The model.
@@ -173,15 +173,15 @@ pub enum Error {
         rows: usize,
     },
 
-    /// The model gave a vector that has no direction: zero, infinite or not a number.
-    #[error("the model gives no usable vector for {of:?}: are its weights damaged?")]
+    /// The model gave an embedding that cannot be normalised: zero, infinite or NaN.
+    #[error("the model gives a zero or non-finite embedding for {of:?}: its weights may be damaged")]
     NoDirection {
         /// The caption, cut to its first words, or the recording.
         of: String,
     },
 
     /// The embedding cache is of another version or for another model.
-    #[error("{path}: {what}; delete the file to start anew")]
+    #[error("{path}: {what}; delete the file and run again")]
     Cache {
         /// The cache file.
         path: PathBuf,

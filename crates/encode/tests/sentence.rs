@@ -322,7 +322,7 @@ fn a_missing_file_is_named() {
         fs_err::remove_file(folder.path().join(file)).unwrap();
         let message = refused(folder.path());
         assert!(
-            message.contains(file) && message.contains("not found"),
+            message.contains(file) && message.contains("cannot find"),
             "{message}"
         );
     }

@@ -22,6 +22,9 @@
 //! Value   { string tag = 1; float simple_value = 2; }
 //! ```
 //!
+//! It is written here because this is all that hark needs of the format: a protocol buffer library would generate code
+//! for one message of three fields.
+//!
 //! The first event has the file version `brain.Event:2`; every other one has a summary of one value. A file that ends
 //! within a record, as after a crash, is read up to there.
 

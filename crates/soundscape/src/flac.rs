@@ -6,6 +6,8 @@
 //! "unknown"; each frame carries its own two. There is no search for linear predictors: on synthetic sound they save
 //! a few percent and cost most of an encoder's code.
 //!
+//! It is written here because symphonia, which hark reads FLAC with, has no encoder, and this much of one suffices.
+//!
 //! Refused (`None`): rates above 65,535 Hz or of 0, and 2^31 samples or more.
 
 /// Samples of a block.
