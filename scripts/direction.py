@@ -82,8 +82,8 @@ CIRCLES = {
         "hark-corpus",
         ("audiocaps", "captions", "clotho", "delimited", "error", "format", "input", "json", "sets", "table", "text", "wavcaps"),
     ),
-    # A model embeds recordings, and what comes of it are the model's types.
-    ("hark-encode", ("model", "recordings")),
+    # A model embeds recordings and has a key; both are told in the model's types.
+    ("hark-encode", ("model", "model_key", "recordings")),
     # The old container is found by the reader of the new one, and shares its errors.
     ("hark-torchfile", ("container", "legacy")),
     # A recipe holds the settings of these modules, which say what is wrong with them in its words.
@@ -98,8 +98,8 @@ CIRCLES = {
     ("hark", ("commands", "library")),
     # Routes lead to handlers, which take and give what routes define.
     ("hark-serve", ("audio", "export", "library", "page", "routes", "search", "upload")),
-    # The server holds what the guard counts, and the guard reads the server's options.
-    ("hark-serve", ("guard", "server")),
+    # The server holds what `auth` counts, and `auth` reads the server's options.
+    ("hark-serve", ("auth", "server")),
 }
 FORBIDDEN_IN_LIBRARIES = [
     (re.compile(r"\be?print(ln)?!|\bdbg!"), "a library does not print"),
