@@ -81,8 +81,8 @@ pub(crate) fn range(folder: &str) -> (String, String) {
     (format!("{folder}/"), format!("{folder}0"))
 }
 
-/// Whether a path is in a folder, at any depth.
-pub(crate) fn holds(folder: &str, path: &str) -> bool {
+/// Whether a path is in a folder, at any depth. The folder may end in `/`; it does not contain itself.
+pub fn folder_contains(folder: &str, path: &str) -> bool {
     path.strip_prefix(folder.trim_end_matches('/'))
         .is_some_and(|rest| rest.starts_with('/'))
 }

@@ -31,7 +31,7 @@ pub use duplicates::duplicates;
 pub use embedder::{EmbedError, Embedder};
 pub use entry::{AudioInfo, Entry, Failure, File, IndexedFile, Notes, Settings, Stat, Window};
 pub use error::Error;
-pub use filter::Filter;
+pub use filter::{Filter, folder_contains};
 pub use postgres::PostgresStore;
 pub use question::{Answer, Mode, Question, Recording, ask};
 pub use search::{Hit, NEGATIVE_WEIGHT, Query, combine_queries, search};

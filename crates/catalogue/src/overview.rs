@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Count;
-use crate::filter::holds;
+use crate::filter::folder_contains;
 
 /// Values of one kind that an overview has at most.
 pub(crate) const MAX: usize = 500;
@@ -18,7 +18,7 @@ pub(crate) fn folders<'a>(roots: &[String], paths: impl Iterator<Item = &'a str>
     for path in paths {
         // Of two roots, one right below the other, the lower one is also a folder of the upper one: it counts once.
         let mut of_path: Vec<&str> = Vec::new();
-        for root in roots.iter().filter(|root| holds(root, path)) {
+        for root in roots.iter().filter(|root| folder_contains(root, path)) {
             of_path.push(root);
             let above = root.trim_end_matches('/').len() + 1;
             if let Some(end) = path.get(above..).and_then(|below| below.find('/'))

@@ -27,7 +27,7 @@ enum Command {
     /// Compute caption similarity and graded relevance
     #[command(subcommand)]
     Relevance(commands::relevance::Command),
-    /// Vectors of recordings and of texts, as a NumPy file
+    /// Embed recordings or texts, to a NumPy file
     Embed(commands::embed::Args),
     /// Check, summarize and generate datasets
     #[command(subcommand)]
@@ -40,15 +40,15 @@ enum Command {
     Compare(commands::compare::Args),
     /// Repeat a recipe with several methods and seeds: tables, tests, curves
     Reproduce(commands::reproduce::Args),
-    /// Recordings into a library that can be searched
+    /// Add recordings to a library and keep it up to date
     Index(Box<commands::index::Args>),
     /// Find recordings of a library by words, or by a sound
     Search(Box<commands::search::Args>),
-    /// The captions that fit a recording best
+    /// Rank captions for a recording
     Describe(commands::describe::Args),
     /// A library over HTTP, with a page to search and listen
     Serve(commands::serve::Args),
-    /// Models on this machine
+    /// List, download, import and describe models
     #[command(subcommand)]
     Models(commands::models::Command),
     /// Print a script that completes commands and options in a shell

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hark_catalogue::{Failure, IndexedFile};
+use hark_catalogue::{Failure, IndexedFile, folder_contains};
 
 use crate::scan::{Scan, ScannedFile};
 
@@ -65,8 +65,7 @@ impl std::str::FromStr for Shard {
 
 /// Whether `path` is the folder, or in it.
 pub(crate) fn is_within(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder.trim_end_matches('/'))
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path == folder.trim_end_matches('/') || folder_contains(folder, path)
 }
 
 /// Compares a scan of the folders `roots` with the index.

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use crate::filter::{holds, range};
+use crate::filter::{folder_contains, range};
 use crate::words::Columns;
 use crate::{AudioInfo, Change, Entry, Failure, Notes, Settings, Stat, Window, prepare};
 use crate::{Error, sqlite::read};
@@ -271,7 +271,7 @@ impl<'a> Writer<'a> {
         }
         let others = read::roots(self)?;
         let (from, to) = range(&root);
-        let orphan = |path: &str| !others.iter().any(|other| holds(other, path));
+        let orphan = |path: &str| !others.iter().any(|other| folder_contains(other, path));
         let mut find = self.prepare("SELECT id, path FROM files WHERE path >= ?1 AND path < ?2")?;
         let found = find.query_map([&from, &to], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))

@@ -17,12 +17,12 @@ fn help_of_every_command_has_an_example() {
         &["relevance", "fit"],
         &["relevance", "agree"],
         &["relevance", "neighbours"],
-        &["relevance", "distil"],
         &["embed"],
         &["models", "list"],
         &["models", "pull"],
         &["models", "info"],
         &["models", "import"],
+        &["models", "distil"],
         &["demo"],
         &["train"],
         &["eval"],
@@ -455,7 +455,7 @@ fn distilling_makes_an_encoder_and_the_same_one_twice() {
     let file = place.write("train.txt", captions);
     let distil = |out: &str, seed: &str| {
         let args = [
-            "relevance",
+            "models",
             "distil",
             "--teacher",
             &teacher,
@@ -500,7 +500,7 @@ fn distilling_makes_an_encoder_and_the_same_one_twice() {
     ]);
 
     let args = [
-        "relevance",
+        "models",
         "distil",
         "--captions",
         &file,
@@ -514,7 +514,7 @@ fn distilling_makes_an_encoder_and_the_same_one_twice() {
             .contains("exists already")
     );
     let args = [
-        "relevance",
+        "models",
         "distil",
         "--captions",
         &file,

@@ -544,3 +544,28 @@ fn a_watched_folder_is_indexed_by_itself() {
     child.wait().unwrap();
     assert_eq!(found, ["quokka.wav"]);
 }
+
+#[test]
+fn old_names_are_refused_with_the_new_ones() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 6] = [
+        (&["index", "--part", "1/2"], "--shard"),
+        (&["index", "--anew"], "--rebuild"),
+        (&["index", "--forget", "sounds"], "--remove-folder"),
+        (
+            &["embed", "a.wav", "--clip", "true", "-o", "a.npy"],
+            "--clip-seconds",
+        ),
+        (
+            &["models", "import", "a.pt", "--name", "a", "--clip", "2"],
+            "--clip-seconds",
+        ),
+        (&["relevance", "distil", "--teacher", "x"], "hark models distil"),
+    ];
+    for (arguments, new) in cases {
+        let output = place.run(arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(new), "{arguments:?}: {message}");
+    }
+}

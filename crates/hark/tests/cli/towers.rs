@@ -139,7 +139,7 @@ fn recordings_of_every_kind_become_rows() {
     // Two cannot be read: they are named, the others are done, and the exit code tells.
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
-    for said in ["words.wav", "gone.mp3", "2 of 5 recordings could not be read"] {
+    for said in ["words.wav", "gone.mp3", "cannot read 2 of 5 recordings"] {
         assert!(message.contains(said), "{said:?} is not in: {message}");
     }
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -211,7 +211,7 @@ fn recordings_of_every_kind_become_rows() {
         "--clip-seconds",
         "2",
     ]);
-    assert!(message.contains("another model or length of clips"), "{message}");
+    assert!(message.contains("another model or --clip-seconds"), "{message}");
     let message = place.fails(&["embed", &wav, "--model", "tiny", "-o", "none/clips.npy"]);
     assert!(message.contains("cannot write"), "{message}");
 }
@@ -257,7 +257,7 @@ fn the_wrong_kind_of_model_is_said() {
     let message = place.fails(&["embed", &wav, "-o", "x.npy"]);
     assert!(message.contains("--model"), "{message}");
     let message = place.fails(&["embed", &wav, "--model", "caption-static", "-o", "x.npy"]);
-    assert!(message.contains("reads captions, not recordings"), "{message}");
+    assert!(message.contains("embeds captions, not recordings"), "{message}");
     let message = place.fails(&["relevance", "similarity", "a", "b", "--model", "tiny"]);
     assert!(message.contains("a sentence encoder is needed here"), "{message}");
     place.ok(&["models", "import", &golden("hf-roberta"), "--name", "reader"]);

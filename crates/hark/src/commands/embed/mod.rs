@@ -113,7 +113,7 @@ fn write(args: &Args, vectors: &[f32], dim: usize) -> Result<()> {
         }));
     }
     eprintln!(
-        "{}: {} vectors of {dim}",
+        "{}: {} embeddings of dimension {dim}",
         args.output.display(),
         output::group_digits(rows)
     );

@@ -1,7 +1,7 @@
-//! Recordings to a matrix of vectors and a table of what each row is.
+//! Recordings to a matrix of embeddings and a table that describes its rows.
 //!
-//! Both files are written every minute and at the end, each whole or not at all. `--resume` goes on from the rows whose
-//! checksums in the table are those of the matrix.
+//! Both files are replaced as a whole every minute and at the end. `--resume` keeps the rows whose checksums in the table
+//! match the matrix.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use super::Args;
 use crate::home::Home;
 use crate::{output, progress};
 
-/// How much work a kill can cost.
+/// The most work that a crash can lose.
 const FLUSH: Duration = Duration::from_mins(1);
 
 /// A line of the table.
@@ -32,29 +32,29 @@ struct Line {
     seconds: f64,
     segments: usize,
     damage: String,
-    /// What made the vector: model and length of clips.
+    /// The model's fingerprint and the length of clips.
     made_by: String,
-    /// Of the row's bytes: a table that is older than its matrix is found out.
+    /// Of the row's bytes: reveals a table that is older than its matrix.
     crc32: u32,
 }
 
-/// What is done so far.
+/// Finished rows.
 #[derive(Default)]
 struct Done {
-    /// By the recording's place among the arguments.
+    /// By the recording's position in the arguments.
     clips: BTreeMap<usize, ClipVector>,
-    /// Rows of an earlier run that are none of these recordings; they stand behind.
+    /// Rows of an earlier run for other recordings; they come last.
     others: Vec<(String, ClipVector)>,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let Some(name) = &args.model.model else {
         bail!(
-            "recordings need a model with an audio tower: give --model (see hark models list, hark models import)"
+            "embedding recordings needs a model with an audio tower: pass --model (see hark models list, hark models import)"
         );
     };
     let Model::Towers(folder) = Home::find()?.models().open(name)? else {
-        bail!("{name} is a sentence encoder: it reads captions, not recordings");
+        bail!("{name} is a sentence encoder: it embeds captions, not recordings");
     };
     let encoder = AudioEncoder::open(&folder, &args.model.threads.compute())?.with_clip(args.clip_seconds);
     let made_by = format!("{}, {}", fingerprint(&folder)?, encoder.clip());
@@ -130,7 +130,7 @@ pub fn run(args: &Args) -> Result<()> {
         }))?;
     } else if rows > 0 {
         eprintln!(
-            "{}: {} vectors of {}; {} says which row is which",
+            "{}: {} embeddings of dimension {}; rows are listed in {}",
             args.output.display(),
             output::group_digits(rows),
             encoder.dim(),
@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if !failed.is_empty() {
         bail!(
-            "{} of {} recordings could not be read",
+            "cannot read {} of {} recordings",
             output::group_digits(failed.len()),
             output::group_digits(args.recordings.len())
         );
@@ -185,7 +185,7 @@ fn checksum(vector: &[f32]) -> u32 {
     hasher.finalize()
 }
 
-/// What an earlier run has done.
+/// The rows of an earlier run.
 fn read_done(args: &Args, table: &Path, dim: usize, made_by: &str) -> Result<Done> {
     let mut done = Done::default();
     if !args.output.exists() || !table.exists() {
@@ -199,15 +199,15 @@ fn read_done(args: &Args, table: &Path, dim: usize, made_by: &str) -> Result<Don
         .map(|(nth, path)| (path.display().to_string(), nth))
         .collect();
     for line in csv::Reader::from_reader(fs::File::open(table)?).into_deserialize::<Line>() {
-        let line = line.with_context(|| format!("{}: not a table of hark's", table.display()))?;
+        let line = line.with_context(|| format!("{}: not a table that hark embed wrote", table.display()))?;
         if line.made_by != made_by || matrix.dim() != dim {
             bail!(
-                "{}: its rows are of another model or length of clips ({}; now {made_by}); remove it, or leave out --resume",
+                "{} was made with another model or --clip-seconds ({}; now {made_by}); delete it, or omit --resume",
                 args.output.display(),
                 line.made_by
             );
         }
-        // A kill between the two files leaves a table that is older than its matrix: rows that moved are done anew.
+        // A crash between the two files leaves a table that is older than its matrix: rows that moved are embedded again.
         let vector = matrix.rows().nth(line.row);
         let Some(vector) = vector.filter(|vector| checksum(vector) == line.crc32) else {
             continue;

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::home::{self, Home};
 use crate::{output, progress};
 
+mod distil;
 mod import;
 mod show;
 
@@ -41,6 +42,8 @@ pub enum Command {
     /// Import a checkpoint of another program: PaSST, RoBERTa, sentence encoders, dual encoders
     #[command(after_help = IMPORT_HELP)]
     Import(import::Args),
+    /// Distil a sentence encoder into a small, fast static encoder
+    Distil(distil::Args),
     /// Show a model's size, layout, origin, hashes and licence
     #[command(after_help = "Example:\n  hark models info all-mpnet-base-v2")]
     Info {
@@ -94,6 +97,7 @@ pub fn run(command: Command) -> Result<()> {
             pull(&models, &name, &sources, json)
         }
         Command::Import(args) => import::run(&models, args),
+        Command::Distil(args) => distil::run(&args),
         Command::Info { name, json } => {
             let info = models.info(&name)?;
             if json {

@@ -2,7 +2,6 @@
 
 mod agree;
 mod compute;
-mod distil;
 mod fit;
 mod neighbours;
 mod rated;
@@ -23,8 +22,17 @@ pub enum Command {
     Agree(agree::Args),
     /// Find captions of different clips that say the same thing
     Neighbours(neighbours::Args),
-    /// A small, fast encoder from a sentence encoder
-    Distil(distil::Args),
+    /// Moved to `hark models distil`
+    #[command(hide = true)]
+    Distil(Moved),
+}
+
+/// The arguments of a command that has moved: any.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Moved {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<String>,
 }
 
 pub fn run(command: Command) -> Result<()> {
@@ -34,6 +42,11 @@ pub fn run(command: Command) -> Result<()> {
         Command::Fit(args) => fit::run(&args),
         Command::Agree(args) => agree::run(&args),
         Command::Neighbours(args) => neighbours::run(&args),
-        Command::Distil(args) => distil::run(&args),
+        Command::Distil(_) => Err(clap::Command::new("hark")
+            .error(
+                clap::error::ErrorKind::InvalidSubcommand,
+                "`hark relevance distil` is now `hark models distil`",
+            )
+            .into()),
     }
 }

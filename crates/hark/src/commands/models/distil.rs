@@ -1,4 +1,4 @@
-//! `hark relevance distil`: a static encoder from a sentence encoder.
+//! `hark models distil`: a static encoder from a sentence encoder.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,51 +17,51 @@ use crate::home::Home;
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Example:
-  hark relevance distil --teacher all-mpnet-base-v2 --captions train.csv --out my-static
+  hark models distil --teacher all-mpnet-base-v2 --captions train.csv --out my-static
   hark relevance similarity --model my-static 'a dog barks' 'a dog is barking'
 
-The result is a table of vectors for words, pieces of words and pairs of words, fitted so that the
-similarities of captions follow the teacher's. It embeds captions hundreds of times as fast.
-The same captions, teacher and seed give the same file.";
+The result is a table of embeddings for words, word pieces and word pairs, fitted so that the similarities
+of captions match the teacher's. It embeds captions hundreds of times faster than the teacher. The same
+captions, teacher and seed give the same file.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The encoder to learn from: a name of `hark models list`, or a Sentence-Transformers folder
+    /// Encoder to learn from: a name of `hark models list`, or a Sentence-Transformers folder
     #[arg(long, value_name = "NAME")]
     teacher: String,
     #[command(flatten)]
     captions: CaptionArgs,
-    /// Length of the vectors
+    /// Dimension of the embeddings
     #[arg(long, value_name = "N", default_value_t = 256)]
     dim: usize,
-    /// Words, pieces and pairs at most; a unit takes --dim bytes
+    /// Maximum number of words, word pieces and word pairs; each takes --dim bytes
     #[arg(long, value_name = "N", default_value_t = 15_500)]
     units: usize,
-    /// Pieces of words at most, for words that have no vector
+    /// Maximum number of word pieces, for words without an embedding of their own
     #[arg(long, value_name = "N", default_value_t = 1_500)]
     pieces: usize,
-    /// Pairs of words at most, which tell word order
+    /// Maximum number of word pairs, which capture word order
     #[arg(long, value_name = "N", default_value_t = 4_000)]
     pairs: usize,
     /// Passes over the captions
     #[arg(long, value_name = "N", default_value_t = 20)]
     epochs: usize,
-    /// Captions in a batch
+    /// Captions per batch
     #[arg(long, value_name = "N", default_value_t = 512)]
     batch: usize,
-    /// The largest step size
+    /// Peak learning rate
     #[arg(long, value_name = "RATE", default_value_t = 3e-3)]
     rate: f32,
-    /// Decides every random choice
+    /// Random seed
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     threads: ThreadArgs,
-    /// The licence of the captions, for the model's card
+    /// Licence of the captions, for the model's card
     #[arg(long, value_name = "LICENCE", default_value = "unknown")]
     captions_licence: String,
-    /// The folder to make
+    /// Folder to create
     #[arg(long, short, value_name = "FOLDER")]
     out: PathBuf,
     /// Print JSON
@@ -169,7 +169,7 @@ fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
         .map(|captions| format!(" --captions {}", captions.file))
         .collect();
     let command = format!(
-        "hark relevance distil --teacher {teacher}{files}{} --dim {} --units {} --pieces {} --pairs {} --epochs {} --batch {} --rate {} --seed {} --captions-licence '{}' --out {name}",
+        "hark models distil --teacher {teacher}{files}{} --dim {} --units {} --pieces {} --pairs {} --epochs {} --batch {} --rate {} --seed {} --captions-licence '{}' --out {name}",
         args.captions.columns.typed(),
         args.dim,
         args.units,
