@@ -125,6 +125,18 @@ pub struct File {
 }
 
 impl File {
+    /// The entry of this file, with the vectors of its windows.
+    pub(crate) fn into_entry(self, windows: Vec<Window>) -> Entry {
+        Entry {
+            path: self.path,
+            stat: self.stat,
+            content: self.content,
+            sound: self.sound,
+            notes: self.notes,
+            windows,
+        }
+    }
+
     /// The day that it was recorded on, or else last changed on.
     pub fn day(&self) -> String {
         if self.sound.date.is_empty() {

@@ -26,53 +26,13 @@ const MAX_VALUES: usize = 100;
 /// Longest folder or tag: the longest path of common systems.
 const MAX_VALUE_BYTES: usize = 4096;
 
-/// Parameters of a search by an uploaded recording.
-pub(crate) const UPLOAD_PARAMETERS: &[&str] = &[
-    "q",
-    "prefix",
-    "not",
-    "mode",
-    "folder",
-    "tag",
-    "min_seconds",
-    "max_seconds",
-    "min_rate",
-    "max_rate",
-    "after",
-    "before",
-    "windows",
-    "limit",
-    "skip",
-];
-
-/// Parameters of a search.
-pub(crate) const SEARCH_PARAMETERS: &[&str] = &[
-    "q",
-    "prefix",
-    "not",
-    "like",
-    "start",
-    "mode",
-    "folder",
-    "tag",
-    "min_seconds",
-    "max_seconds",
-    "min_rate",
-    "max_rate",
-    "after",
-    "before",
-    "windows",
-    "limit",
-    "skip",
-];
-
-/// Parameters of an export.
+/// Parameters of an export; the other routes take a part of them.
 pub(crate) const EXPORT_PARAMETERS: &[&str] = &[
+    "like",
+    "start",
     "q",
     "prefix",
     "not",
-    "like",
-    "start",
     "mode",
     "folder",
     "tag",
@@ -87,6 +47,12 @@ pub(crate) const EXPORT_PARAMETERS: &[&str] = &[
     "skip",
     "format",
 ];
+
+/// Parameters of a search: all but the format.
+pub(crate) const SEARCH_PARAMETERS: &[&str] = EXPORT_PARAMETERS.split_at(EXPORT_PARAMETERS.len() - 1).0;
+
+/// Parameters of a search by an uploaded recording: also without `like` and `start`.
+pub(crate) const UPLOAD_PARAMETERS: &[&str] = SEARCH_PARAMETERS.split_at(2).1;
 
 /// Values of a parameter that is on or off.
 const SWITCH: [(&str, bool); 2] = [("true", true), ("false", false)];

@@ -354,22 +354,7 @@ impl Store for PostgresStore {
     fn for_each_entry(&self, take: &mut dyn FnMut(Entry) -> ControlFlow<()>) -> Result<(), Error> {
         self.pages(|session, file| {
             let windows = windows_of(session, file.id)?;
-            let File {
-                path,
-                stat,
-                content,
-                sound,
-                notes,
-                ..
-            } = file;
-            Ok(take(Entry {
-                path,
-                stat,
-                content,
-                sound,
-                notes,
-                windows,
-            }))
+            Ok(take(file.into_entry(windows)))
         })
     }
 

@@ -162,24 +162,7 @@ pub(super) fn for_each_entry(
 ) -> Done<()> {
     let mut fault = None;
     for_each_file(connection, &mut |file| match windows(connection, file.id) {
-        Ok(windows) => {
-            let File {
-                path,
-                stat,
-                content,
-                sound,
-                notes,
-                ..
-            } = file;
-            take(Entry {
-                path,
-                stat,
-                content,
-                sound,
-                notes,
-                windows,
-            })
-        }
+        Ok(windows) => take(file.into_entry(windows)),
         Err(error) => {
             fault = Some(error);
             ControlFlow::Break(())
