@@ -1,8 +1,7 @@
-//! Files that are the same, or sound the same.
+//! Files with the same bytes or the same sound.
 //!
-//! Files with the same bytes belong together. Of the others, those are compared whose lengths differ by at most 0.2 s, which is
-//! more than what encoders of MP3 and AAC add; whether two sound alike the caller tells, from their fingerprints. What belongs
-//! together through a third one does so, too.
+//! Files with equal bytes are duplicates. Other files are compared if their lengths differ by at most 0.2 s, more than the padding
+//! of MP3 and AAC encoders; the caller decides from their fingerprints whether two sound alike. The relation is transitive.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! What is kept of a recording.
+//! What a library stores of a recording.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a library.
+//! Errors of libraries.
 
 use std::path::PathBuf;
 

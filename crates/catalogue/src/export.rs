@@ -1,4 +1,4 @@
-//! Hits as a file for other programs: a table for spreadsheets, a list for players.
+//! Hits as CSV for spreadsheets and as M3U for players.
 
 use crate::Hit;
 

@@ -1,6 +1,6 @@
-//! Which files a search looks at.
+//! Which files a search considers.
 //!
-//! What a folder holds is told by the range of paths that begin with it: no character of a path means anything but itself.
+//! A folder contains the paths in a range that its name delimits, so no character of a path acts as a pattern.
 
 use serde::{Deserialize, Serialize};
 

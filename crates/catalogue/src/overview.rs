@@ -1,4 +1,4 @@
-//! How many files each folder right below the roots has.
+//! Counts the files in each folder directly below the roots.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What every store does with a change before it keeps it: the same entries are refused, and the same texts are kept.
+//! Checks and normalizes a change before a store applies it, so that every store refuses and keeps the same.
 //!
-//! In come entries and texts of anybody; out come entries of which each vector has the library's dimension and length 1, exactly
-//! one stands for the whole, windows follow each other within the recording, tags are sorted, and no text has a NUL.
+//! In come entries and texts of any origin. Out come entries whose vectors have the library's dimension and norm 1, with exactly one
+//! for the whole recording and windows in order and within it; tags are sorted, and no text has a NUL.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,7 @@
-//! What a place that keeps a library can do.
+//! The interface of a database that keeps a library.
 //!
-//! Methods may be called from several threads at once. A change is kept whole or not at all, also if the process or the machine
-//! dies in the midst of it; what [`Store::apply`] has returned from is kept. Methods block: a server calls them from threads of
-//! their own.
+//! Methods may be called from several threads at once. A change is applied completely or not at all, even if the process or the
+//! machine crashes; once [`Store::apply`] returns, it is durable. Methods block: a server calls them from worker threads.
 
 use hark_work::progress::Progress;
 use std::io::Write;

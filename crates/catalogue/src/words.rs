@@ -1,9 +1,9 @@
-//! Text as a full-text index takes it: names of files and what users type become lists of plain words, by the same rules.
+//! Tokenizes text for the full-text index: file names and queries become lists of plain words by the same rules.
 //!
-//! A text is brought to one form (Unicode NFKD without accents), then cut wherever letters end: at spaces, underscores and
-//! punctuation, between letters and digits, and where a small letter is followed by a capital one. `DogBark_03-close.WAV` names
-//! `dog bark 03 close`. Words leave in small letters. What is typed is cut likewise, so that nothing in it is syntax: what leaves
-//! here holds letters, digits and marks of Indic scripts alone. Both stores use this; stemming is theirs.
+//! A text is normalized (Unicode NFKD without accents), then split wherever letters end: at spaces, underscores and punctuation,
+//! between letters and digits, and where a lower-case letter is followed by an upper-case one. `DogBark_03-close.WAV` gives `dog bark
+//! 03 close`. Words are lower-cased. Queries are split the same way, so nothing in them is syntax: the output has only letters,
+//! digits and combining marks of Indic scripts. Both stores use this; stemming is up to them.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! How many may work at once, and how many may wait for them.
+//! Limits how many requests work at once, and how many may queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

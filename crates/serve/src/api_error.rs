@@ -1,4 +1,4 @@
-//! Answers that are errors: a status and a sentence for a person, as `{"error": "…"}`.
+//! Error responses: a status and a message, as `{"error": "…"}`.
 
 use axum::body::Body;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};

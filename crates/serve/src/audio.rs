@@ -1,7 +1,7 @@
-//! The bytes of a recording, as they are or as WAV, whole or in part.
+//! Streams a recording, as it is or as WAV, whole or in part.
 //!
-//! A client names a file by its number. Before it is opened, all links of its path are followed: what comes out must lie
-//! inside one of the library's folders, be a regular file, and have the length that the library knows.
+//! Clients name a file by its id. Before it is opened, all links of its path are resolved: the result must be inside one of the
+//! library's folders, be a regular file, and have the size that the library recorded.
 
 use std::fs;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};

@@ -1,9 +1,9 @@
-//! Who may ask.
+//! Authorization.
 //!
-//! With a token, whoever shows it: in `Authorization: Bearer …` or in the cookie that `/api/login` sets. Without one, only
-//! this machine, and then the `Host` must be a name of this machine: a page of another site, whose name was made to point here
-//! (DNS rebinding), sends its own name and is refused. Requests that other sites' pages send on their own behalf carry an
-//! `Origin`; a POST with a foreign one is refused.
+//! With a token, clients must send it in `Authorization: Bearer …` or in the cookie that `/api/login` sets. Without one, only this
+//! machine may connect, and `Host` must be one of its names: a page of another site whose name was made to point here (DNS
+//! rebinding) sends its own name and is refused. Requests by pages of other sites carry an `Origin`; a POST with a foreign one is
+//! refused.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! Why a server cannot start.
 
 use std::io;
 use std::net::SocketAddr;

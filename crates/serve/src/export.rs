@@ -1,4 +1,4 @@
-//! Hits as a file: a table (CSV, RFC 4180), JSON, or a list for players (M3U in UTF-8).
+//! Hits as a file: CSV (RFC 4180), JSON, or M3U in UTF-8.
 
 use std::sync::Arc;
 

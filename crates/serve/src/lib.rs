@@ -1,15 +1,15 @@
 //! A library of recordings over HTTP: an API, and a page to search and listen.
 //!
-//! In come a [`Store`](hark_catalogue::Store), an [`Embedder`](hark_catalogue::Embedder) and [`Options`]. [`serve`] answers requests until it is told to stop. What can be asked is in `openapi.json`, which the server
-//! hands out itself; `routes.rs` is the table of it all.
+//! In come a [`Store`](hark_catalogue::Store), an [`Embedder`](hark_catalogue::Embedder) and [`Options`]. [`serve`] answers requests
+//! until it is told to stop. `openapi.json`, which the server publishes, describes the API; `routes.rs` is the table of routes.
 //!
-//! Everything that a client can make grow has a bound: connections, headers, parameters, uploads, searches at work and
-//! waiting, seconds without progress. Files are named by their numbers, never by a path; what is sent lies inside the
-//! library's folders after all links are followed, and is streamed, never held in memory.
+//! Everything that a client can make grow is bounded: connections, headers, parameters, uploads, running and queued searches, seconds
+//! without progress. Clients name files by id, never by path; a file is sent only if it is inside the library's folders after all
+//! links are resolved, and it is streamed, never held in memory.
 //!
-//! It speaks HTTP/1.1 without encryption. Beyond this machine it asks for a token; for encryption, put a proxy in front.
+//! The server speaks HTTP/1.1 without encryption; put a TLS proxy in front of it. Beyond this machine it requires a token.
 //!
-//! No model is known here, nothing is printed, and the environment is not read.
+//! This crate does not depend on any model, prints nothing and does not read the environment.
 
 mod admission;
 mod api_error;

@@ -1,4 +1,4 @@
-//! Numbers about the server, in the text form that Prometheus reads (exposition format 0.0.4).
+//! Metrics in Prometheus' text format (exposition format 0.0.4).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

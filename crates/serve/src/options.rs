@@ -1,4 +1,4 @@
-//! Where the server listens, and the bounds it keeps to.
+//! Where the server listens, and its limits.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

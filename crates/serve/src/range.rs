@@ -1,7 +1,7 @@
-//! Which bytes of an answer a client wants, and whether it has them already: RFC 9110, sections 8.8, 13 and 14.
+//! Byte ranges and conditional requests: RFC 9110, sections 8.8, 13 and 14.
 //!
-//! One range of bytes is understood, also one from the end. Several ranges, other units and what is malformed are
-//! ignored, as the standard allows; a range that lies wholly behind the end cannot be satisfied.
+//! One byte range is supported, also one from the end. Multiple ranges, other units and malformed ones are ignored, as the standard
+//! allows; a range that starts after the end cannot be satisfied.
 
 /// What to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! A long answer, made piece by piece as the client takes it.
+//! A long response, produced piece by piece as the client reads it.
 //!
-//! Each piece is made in a thread that may block, and the thread is free again before the piece is sent: a client that reads
-//! slowly holds memory for one piece and no thread. The length is known from the beginning and kept to.
+//! Each piece is produced in a blocking thread, which is free again before the piece is sent: a slow client holds memory for one
+//! piece and no thread. The length is declared in advance and kept.
 
 use std::io;
 use std::pin::Pin;

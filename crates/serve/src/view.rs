@@ -1,4 +1,4 @@
-//! Files and hits as the API shows them.
+//! Files and hits as the API presents them.
 
 use std::collections::BTreeMap;
 

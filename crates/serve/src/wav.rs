@@ -1,7 +1,7 @@
-//! A recording as WAV: one channel of 16 bits at the file's own rate, from any byte on.
+//! A recording as 16-bit mono WAV at the file's own sample rate, from any byte on.
 //!
-//! How many samples there are is said beforehand, from what the library knows, and kept to: a decoder that gives fewer is
-//! followed by silence, one that gives more is cut. A range in the middle is found by decoding from the beginning.
+//! The number of samples is declared in advance from the library's record and kept: if the decoder gives fewer, silence follows; if
+//! it gives more, the rest is cut. A range in the middle is reached by decoding from the beginning.
 
 use std::io;
 

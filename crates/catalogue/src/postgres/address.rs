@@ -1,15 +1,15 @@
-//! Where the server is and how it is spoken to.
+//! The address of the server, and TLS.
 //!
 //! In comes `postgres://user:password@host:port/database?sslmode=require&sslrootcert=/path/ca.pem`. Out come connections.
-//! What `sslmode` means:
+//! `sslmode` is one of
 //!
 //! - `disable`: no TLS;
-//! - `prefer`, which also holds where nothing is said: TLS if the server offers it. Whoever stands between could deny that it is
-//!   offered, so the certificate would prove nothing and is not looked at;
-//! - `require` and `verify-full`: TLS, and a certificate for this host that leads to one of the roots which browsers trust, or, with
-//!   `sslrootcert`, to one in that file.
+//! - `prefer` (default): TLS if the server offers it. The certificate is not checked: an attacker in between could pretend that TLS
+//!   is not offered, so checking it would prove nothing;
+//! - `require` and `verify-full`: TLS, with a certificate for this host that is signed by a root that browsers trust or, with
+//!   `sslrootcert`, by one in that file.
 //!
-//! Any other option is the `postgres` crate's. The password is in no message: errors of parsing quote nothing of the address.
+//! All other options are those of the `postgres` crate. No message contains the password: parse errors quote nothing of the address.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

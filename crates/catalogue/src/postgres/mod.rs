@@ -1,11 +1,11 @@
 //! A library on a PostgreSQL server with pgvector, which several processes and machines read and write at once.
 //!
-//! In comes the server's address (`postgres://user:password@host:port/database?sslmode=require`) and the name of a library,
-//! which is a schema `hark_NAME` there. Refused are servers without pgvector 0.7, libraries of a newer format, and other settings
-//! than those a library was made with. Vectors are kept with 16 bits a number (`halfvec`), words as a `tsvector`; cosines and the
-//! order of words are computed by the server. Plain SQL alone is used, so that it can be a server of many machines.
+//! In come the server's address (`postgres://user:password@host:port/database?sslmode=require`) and the name of a library, which is
+//! the schema `hark_NAME` there. Servers without pgvector 0.7, libraries of a newer format, and settings other than the library's are
+//! errors. Vectors are stored with 16 bits per number (`halfvec`), words as a `tsvector`; the server computes cosines and word scores.
+//! Only plain SQL is used, so the server may be a distributed one.
 //!
-//! A connection that is lost is made anew, and the transaction run again; searches are given up after 30 s.
+//! A lost connection is reopened and the transaction repeated; searches time out after 30 s.
 
 mod address;
 mod pool;

@@ -1,12 +1,12 @@
-//! Connections to the server, and what is done when one fails.
+//! Connections to the server, and retries.
 //!
-//! Work comes in as a function over a [`Session`], which is one transaction. It is run again from its beginning when
+//! Work comes in as a function over a [`Session`], which is one transaction. It is repeated from the beginning when
 //!
-//! - the server could not order it among others' transactions (serialisation failures, deadlocks), or
-//! - the connection was lost, be it by a crash of the server, a restart or the network.
+//! - the server could not serialize it with other transactions (serialization failures, deadlocks), or
+//! - the connection was lost: a crash or restart of the server, or the network.
 //!
-//! The second includes the case that the answer to the commit was lost, so that the work may have been done already: whatever is run
-//! here can be done twice with the same result. Both have a bound on how often; everything else is an error at once.
+//! In the second case the commit may have succeeded although its acknowledgement was lost, so all work must be idempotent. The number
+//! of retries is bounded; every other failure is an error at once.
 
 use std::collections::HashMap;
 use std::error::Error as _;

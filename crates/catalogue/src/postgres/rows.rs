@@ -1,4 +1,4 @@
-//! Between rows and what is kept in them.
+//! Conversions between rows and entries.
 
 use std::error::Error as StdError;
 

@@ -1,7 +1,7 @@
-//! Libraries on a server: one schema each, `hark_NAME`, which is made once and then only checked.
+//! Creates and checks the schema of a library, `hark_NAME`.
 //!
-//! The format's version and the library's settings stand in the table `meta`. Several processes may open a library that is not there
-//! yet at the same moment: it is made in one transaction, and those that come second find that it was made.
+//! The format version and the library's settings are in the table `meta`. Several processes may create a library at the same time:
+//! it is created in one transaction, and those that come second find it.
 
 use postgres::error::SqlState;
 

@@ -1,9 +1,8 @@
-//! Questions.
+//! Searches.
 //!
-//! Nearest windows come from the index or from comparing all windows of the files that pass, whichever finds them surely. The index
-//! walks from window to window and meets those of files that do not pass on its way. So where few pass, these few are compared;
-//! otherwise the index is asked, which from pgvector 0.8 on goes on until enough have passed or its own bound is reached; and
-//! where it comes back with too few, all that pass are compared after all.
+//! The nearest windows come from the index or from an exact scan of the files that pass the filter. The index also visits windows of
+//! files that do not pass. So if few pass, they are scanned; otherwise the index is used, which since pgvector 0.8 continues until
+//! enough have passed or its own limit is reached; if it returns too few, all that pass are scanned after all.
 
 use postgres::types::ToSql;
 

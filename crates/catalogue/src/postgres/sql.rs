@@ -1,9 +1,8 @@
-//! The statements, in one place. Names are looked up in the library's schema, then in pgvector's.
+//! All SQL statements. Names resolve in the library's schema first, then in pgvector's.
 //!
-//! Nothing here needs more than tables, indices and pgvector's operators, so that it also runs where a table is spread over many
-//! machines: no triggers, no functions on the server, no locks but those of rows, no foreign keys. `windows` and `sounds` have the
-//! number of their file in the primary key and can be spread by it; `files`, which is what filters look at and whose paths must be
-//! unique, is kept small, so that each machine can have all of it.
+//! The statements use only tables, indices and pgvector's operators, so that they also run on a distributed server: no triggers, no
+//! stored functions, no locks other than row locks, no foreign keys. `windows` and `sounds` have the file id in their primary key and
+//! can be distributed by it; `files`, which filters read and whose paths must be unique, is kept small enough to replicate.
 
 /// The tables of a library whose vectors have `dim` numbers.
 pub(super) fn tables(dim: usize) -> String {

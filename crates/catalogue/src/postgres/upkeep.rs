@@ -1,7 +1,8 @@
-//! What keeps a library fast and sound: the index of vectors, and a look for contradictions.
+//! Builds the vector index, and checks consistency.
 //!
-//! The index is built once, by the first [`tidy`] of a library that is large enough; from then on the server keeps it up to date.
-//! Others may write while it is built; of several that tidy at once, one does and the others leave. A build that dies leaves an index that the server does not use; the next one takes it away.
+//! The first [`optimize`] of a library that is large enough builds the index; from then on the server maintains it. Others may write
+//! meanwhile; if several processes optimize at once, one builds and the others return. An aborted build leaves an invalid index that
+//! the server ignores; the next one drops it.
 
 use hark_work::progress::Progress;
 use std::sync::mpsc;

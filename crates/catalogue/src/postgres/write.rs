@@ -1,9 +1,8 @@
-//! Changes, as rows.
+//! Applies changes.
 //!
-//! A batch is one transaction. The rows that it is about are taken hold of at its beginning, in the order of their paths, and
-//! recordings are put in that order, so that writers of the same paths stand in line rather than in each other's way. Two that put
-//! the same path leave one of the two there, whole: the row of `files` is held until the commit, and what belongs to it is changed
-//! only by who holds it.
+//! A batch is one transaction. It locks its rows at the beginning in the order of their paths, and recordings are written in that
+//! order, so that writers of the same paths queue instead of deadlocking. If two write the same path, one of the two remains, complete:
+//! the row in `files` is locked until the commit, and what belongs to it is changed only under that lock.
 
 use std::borrow::Cow;
 

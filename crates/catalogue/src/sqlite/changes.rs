@@ -1,4 +1,4 @@
-//! Changes, within a transaction that another has begun and ends.
+//! Applies changes within the caller's transaction.
 
 use std::ops::Deref;
 

@@ -1,4 +1,4 @@
-//! Looks for contradictions in a library: in the file, between its tables, within each recording, and with the index file.
+//! Checks consistency: the file, the relations between tables, each recording, and the index file.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
-//! What a process holds in memory of a library's vectors: the index file, if there is one that fits, and the vectors of all windows
-//! that are newer than it.
+//! What a process keeps in memory of a library's vectors: the index file, if there is a valid one, and the vectors of all newer
+//! windows.
 //!
-//! What is held belongs to one generation of the library. Whoever asks reads the generation first, in the transaction in which it
-//! reads everything else: if another writer was there, what is held is brought up to date by what came and what went. A state is
-//! never changed, only replaced by one that shares with it what has not changed, so that questions that are under way go on.
+//! It belongs to one generation of the library. A reader gets the generation first, in the same transaction as everything else; if
+//! another process has written since, the state is updated by what was added and removed. A state is immutable: it is replaced by one
+//! that shares the unchanged parts, so that running queries continue.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

@@ -1,11 +1,11 @@
-//! A library in a folder of this machine: the file `catalogue.sqlite`, which is the truth, and `windows.usearch`, an index that makes
-//! large libraries fast and can be missing, old or damaged without making an answer wrong.
+//! A library in a folder on this machine: `catalogue.sqlite`, the source of truth, and `windows.usearch`, an index that speeds up
+//! large libraries and may be missing, stale or damaged without making an answer wrong.
 //!
-//! In come changes, which SQLite keeps all or none, also through a power cut. Several threads and processes may read at any time,
-//! from a state between two changes; those that write wait for each other. Refused are files that are no library, damaged ones,
-//! those of a newer version, and settings that are not those the library was made with.
+//! Changes are atomic and durable, even through a power failure. Several threads and processes may read at any time and see a
+//! consistent state; writers wait for each other. Files that are not a library, are damaged or have a newer format, and settings other
+//! than the library's, are errors.
 //!
-//! The folder must be on a disk of this machine: the journal that lets readers go on beside a writer is shared memory.
+//! The folder must be on a local disk: the journal that lets readers work beside a writer uses shared memory.
 
 mod changes;
 mod check;

@@ -1,7 +1,7 @@
 //! Builds or extends the index file.
 //!
-//! The file is made from what one transaction sees, put in its place as a whole, and recorded afterwards. Whoever dies between the
-//! two leaves a file that does not agree with its record, which nobody uses and the next tidying makes anew.
+//! The file is built from the snapshot of one transaction, moved into place as a whole, and recorded afterwards. A crash between the
+//! two leaves a file that does not match its record; nobody uses it, and the next run rebuilds it.
 
 use hark_work::progress::Progress;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! A filter as a condition on the table `files`.
 //!
-//! Nothing of a filter becomes a part of the SQL: lists go in as one parameter each, in JSON, so that their length is not bounded
-//! by what a statement may hold.
+//! No part of a filter becomes SQL: each list is passed as one JSON parameter, so its length is not limited by what a statement may
+//! hold.
 
 use rusqlite::{Connection, Statement};
 

@@ -1,4 +1,4 @@
-//! Files, windows and numbers, as they are kept.
+//! Reads files, windows and counts.
 
 use std::ops::ControlFlow;
 

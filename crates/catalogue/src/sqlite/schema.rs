@@ -1,7 +1,7 @@
-//! The tables of a library, and how a file is told to be one.
+//! The tables of a library, and how a file is recognized as one.
 //!
-//! The head of an SQLite file has room for a number that says whose it is (`application_id`, here the letters `hark`) and one for
-//! the version of its tables (`user_version`). Both are written together with the tables, in one transaction.
+//! The header of an SQLite file has a number for the application (`application_id`, here the letters `hark`) and one for the version
+//! of its tables (`user_version`). Both are written with the tables, in one transaction.
 
 use std::path::Path;
 use std::time::Duration;

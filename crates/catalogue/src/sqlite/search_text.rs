@@ -1,5 +1,5 @@
-//! Files by words: the full-text index is asked for each word, which gives the share of words that a file has, and once for all of
-//! them, which gives the scores (BM25). Both go through the index's own stemming.
+//! Searches by words. A query for each word gives the share of words that a file has; one for all of them gives the BM25 scores.
+//! Both use the index's own stemming.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,9 +1,9 @@
-//! The nearest windows.
+//! Searches by vector.
 //!
-//! The windows that an index covers and those that are newer are asked separately. The newer ones are all compared. Of the others
-//! the index names candidates, more than were asked for, and the vectors that the database has of these decide: a window that is
-//! gone has none. Where few windows pass the filter, or so many are asked for that an index saves nothing, all that pass are
-//! compared instead. The answer is therefore exact but for what the index overlooks.
+//! Windows that the index covers and newer ones are searched separately. The newer ones are all compared. For the others, the index
+//! proposes candidates, more than requested, and the vectors in the database decide: a removed window has none. If few windows pass the
+//! filter, or so many are requested that an index saves nothing, all that pass are compared instead. The result is exact except for
+//! what the index misses.
 
 use half::f16;
 use hark_nearest::scan;
