@@ -55,7 +55,7 @@ pub enum Error {
         /// The rate of the header.
         rate: u32,
     },
-    /// The number of channels is 0 or above [`MAX_CHANNELS`](crate::MOST_CHANNELS).
+    /// The number of channels is 0 or above [`MAX_CHANNELS`](crate::MAX_CHANNELS).
     #[error("cannot read {}: {channels} channels; supported are 1 to 64", path.display())]
     Channels {
         /// The file.

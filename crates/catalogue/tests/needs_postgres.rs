@@ -215,7 +215,7 @@ mod needs_openssl {
                 (0..3_000).map(vector).collect(),
             ))])
             .unwrap();
-        with("sslmode=prefer").unwrap().optimize(&mut go_on).unwrap();
+        with("sslmode=prefer").unwrap().optimize(&go_on).unwrap();
         assert_eq!(
             with(&format!("sslmode=verify-full&sslrootcert={roots}"))
                 .unwrap()
@@ -614,7 +614,7 @@ fn a_filter_that_keeps_the_nearest_away_still_finds_enough() {
         ..Filter::default()
     };
     let exact = store.search_vector(&axis(0), 50, &far).unwrap();
-    store.optimize(&mut go_on).unwrap();
+    store.optimize(&go_on).unwrap();
     let plan = store.plan(&axis(0), 50, &far).unwrap().join("\n");
     assert!(plan.contains("windows_vector"), "{plan}");
     let found = store.search_vector(&axis(0), 50, &far).unwrap();
@@ -644,7 +644,7 @@ fn vectors_too_wide_for_an_index_are_compared() {
     store
         .apply(&[put(long_entry("/wide.wav", along(0), windows))])
         .unwrap();
-    store.optimize(&mut go_on).unwrap();
+    store.optimize(&go_on).unwrap();
     let near = store.search_vector(&along(1_234), 1, &Filter::default()).unwrap();
     assert!((near[0].start - 5.0 * 1_233.0).abs() < 1e-9);
     assert_eq!(store.windows(near[0].file).unwrap().len(), 2_101);
@@ -757,7 +757,7 @@ fn an_index_that_was_not_finished_is_built_anew() {
     store
         .apply(&[put(long_entry("/a.wav", vectors[0].clone(), windows))])
         .unwrap();
-    let stopped = store.optimize(&mut |_, _| ControlFlow::Break(())).unwrap_err();
+    let stopped = store.optimize(&|_, _| ControlFlow::Break(())).unwrap_err();
     assert!(
         matches!(
             stopped,
@@ -772,7 +772,7 @@ fn an_index_that_was_not_finished_is_built_anew() {
     library.sql("CREATE INDEX windows_vector ON windows (n)");
     library.sql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'windows_vector'::regclass");
     assert!(store.check().unwrap()[0].contains("not finished"));
-    store.optimize(&mut go_on).unwrap();
+    store.optimize(&go_on).unwrap();
     sound_and_whole(&store);
     let plan = store.plan(&vectors[9], 10, &Filter::default()).unwrap().concat();
     assert!(plan.contains("windows_vector"), "{plan}");
@@ -803,10 +803,10 @@ fn tidying_twice_at_once_does_no_harm() {
         .unwrap();
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| library.store().optimize(&mut go_on).unwrap());
+            scope.spawn(|| library.store().optimize(&go_on).unwrap());
         }
     });
-    store.optimize(&mut go_on).unwrap();
+    store.optimize(&go_on).unwrap();
     sound_and_whole(&store);
     assert!(
         store

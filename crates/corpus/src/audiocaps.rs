@@ -22,7 +22,7 @@ pub(crate) fn read(mut rows: Rows<'_>, set: &mut Filling) -> Result<(), Error> {
         rows.column(start_time)?,
         rows.column(caption)?,
     );
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         for (column, name) in [(video, youtube_id), (start, start_time)] {
             if row.get(column).trim().is_empty() {
                 return Err(set.empty(row.place(), name));

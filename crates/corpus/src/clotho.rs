@@ -35,7 +35,7 @@ pub(crate) fn read(mut rows: Rows<'_>, set: &mut Filling) -> Result<(), Error> {
         .iter()
         .map(|name| rows.column(name))
         .collect::<Result<Vec<_>, _>>()?;
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         let clip = set.new_clip(row.get(file_name), row.place(), FILE_NAME)?;
         for (&column, name) in captions.iter().zip(&names) {
             set.caption(clip, row.get(column), row.place(), name)?;

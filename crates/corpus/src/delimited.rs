@@ -126,7 +126,7 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// If the row is damaged, or not as long as the header.
-    pub fn next(&mut self) -> Result<Option<Row<'_>>, Error> {
+    pub fn next_row(&mut self) -> Result<Option<Row<'_>>, Error> {
         let Some(line) = self.advance()? else {
             return Ok(None);
         };
@@ -185,7 +185,7 @@ mod tests {
         let input = Input::new(&mut bytes, Path::new("x.csv").into(), limits);
         let mut rows = Rows::open(input, b',')?.expect("a header");
         let mut out = Vec::new();
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.next_row()? {
             out.push((row.line, row.fields.iter().map(str::to_owned).collect()));
         }
         Ok(out)

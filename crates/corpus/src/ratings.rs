@@ -127,7 +127,7 @@ fn read(reader: &mut dyn BufRead, name: &Path, limits: Limits) -> Result<Vec<Rat
         *column = rows.column(name)?;
     }
     let mut ratings = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         for (column, name) in columns.into_iter().zip(COLUMNS) {
             if row.get(column).trim().is_empty() {
                 return Err(Error::Empty {

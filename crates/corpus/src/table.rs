@@ -34,7 +34,7 @@ pub(crate) fn read_rows(
         .map(|name| rows.column(name).map(|column| (column, name)))
         .transpose()?;
     let mut number = 0;
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         number += 1;
         let clip = match id {
             Some((column, name)) => set.clip(row.get(column), row.place(), name)?,

@@ -510,7 +510,7 @@ fn broken_recordings_are_named_as_thoroughly_as_asked() {
                 .all(|left| left.captions == 2 && left.path.is_some())
         );
     }
-    let stopped = set.load(Check::Decodes, 2, &mut |_, _| ControlFlow::Break(()));
+    let stopped = set.load(Check::Decodes, 2, &|_, _| ControlFlow::Break(()));
     assert!(matches!(stopped, Err(Error::Cancelled)));
 }
 
@@ -536,8 +536,8 @@ fn merged_sets_have_ids_of_their_own() {
         mine.clone(),
         mine,
     ];
-    let mut go_on = |_, _| ControlFlow::Continue(());
-    let data = Dataset::load_all(&sets, Check::Opens, 1, &mut go_on).unwrap();
+    let go_on = |_, _| ControlFlow::Continue(());
+    let data = Dataset::load_all(&sets, Check::Opens, 1, &go_on).unwrap();
     assert_eq!(
         pairs(&data),
         [
@@ -554,10 +554,10 @@ fn merged_sets_have_ids_of_their_own() {
     assert_eq!(data.name, "clotho-development+clotho-validation+mine+mine#2");
     assert_eq!(data.left_out[1].id, "clotho-validation:b.wav");
 
-    let alone = Dataset::load_all(&sets[..1], Check::Opens, 1, &mut go_on).unwrap();
+    let alone = Dataset::load_all(&sets[..1], Check::Opens, 1, &go_on).unwrap();
     assert_eq!(ids(&alone), ["a.wav"]);
     assert!(matches!(
-        Dataset::load_all(&[], Check::Opens, 1, &mut go_on),
+        Dataset::load_all(&[], Check::Opens, 1, &go_on),
         Err(Error::NoSets)
     ));
 }

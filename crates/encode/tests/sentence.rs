@@ -162,7 +162,7 @@ fn breaking_off_is_an_error_and_keeps_what_was_done() {
         )
         .unwrap()
     };
-    let broken = open().embed(&texts, &mut |done, _| {
+    let broken = open().embed(&texts, &|done, _| {
         if done > 1000 {
             ControlFlow::Break(())
         } else {

@@ -466,16 +466,16 @@ impl<'r, 'a> Run<'r, 'a> {
         result: Result<ClipVector, hark_encode::Error>,
     ) -> Result<(), Error> {
         match result {
-            Ok(mut clip) => match clip.summary.take() {
-                Some(summary) => self.put(hashed, &summary, clip),
-                None => {
-                    self.fail(
-                        &hashed.file,
-                        format!("cannot read {}: no samples", hashed.file.path),
-                    );
-                    Ok(())
+            Ok(mut clip) => {
+                if let Some(summary) = clip.summary.take() {
+                    return self.put(hashed, &summary, clip);
                 }
-            },
+                self.fail(
+                    &hashed.file,
+                    format!("cannot read {}: no samples", hashed.file.path),
+                );
+                Ok(())
+            }
             Err(hark_encode::Error::Audio(error @ hark_audio::Error::Read { .. })) => {
                 self.unreadable(&hashed.file, error.to_string());
                 Ok(())

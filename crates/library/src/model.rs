@@ -146,13 +146,11 @@ impl ModelEmbedder {
             return Ok(tower);
         }
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        match tower.get() {
-            Some(tower) => Ok(tower),
-            None => {
-                let loaded = open()?;
-                Ok(tower.get_or_init(|| loaded))
-            }
+        if let Some(tower) = tower.get() {
+            return Ok(tower);
         }
+        let loaded = open()?;
+        Ok(tower.get_or_init(|| loaded))
     }
 
     /// One vector for each text.

@@ -36,7 +36,7 @@ pub(crate) fn scan(root: &Path, goes_on: &dyn Fn() -> bool) -> Scan {
         }
         match entry {
             Ok(entry) if entry.file_type().is_file() && hark_audio::has_audio_extension(entry.path()) => {
-                scan.take(&entry)
+                scan.take(&entry);
             }
             Ok(_) => {}
             Err(error) => {

@@ -29,7 +29,7 @@ impl<W: Write + Seek> Archive<W> {
     }
 
     /// Adds a scalar of three bytes, the form in which SciPy says what kind of matrix an archive holds.
-    pub(crate) fn add_name(&mut self, name: &str, value: &[u8; 3]) -> Result<(), Error> {
+    pub(crate) fn add_name(&mut self, name: &str, value: [u8; 3]) -> Result<(), Error> {
         self.start(name)?;
         let bytes = "|S3".parse().expect("NumPy's type of three bytes");
         let mut writer = npyz::WriteOptions::new()

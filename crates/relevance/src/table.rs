@@ -267,7 +267,7 @@ impl<'a> Table<'a> {
         } = self.sparse(top_k, progress)?;
         let rows = self.vectors.rows() as i64;
         let mut archive = Archive::new(out);
-        archive.add_name("format", b"csr")?;
+        archive.add_name("format", *b"csr")?;
         archive.add("shape", &[rows, rows])?;
         archive.add("indptr", &starts)?;
         archive.add("indices", &columns)?;

@@ -180,7 +180,7 @@ fn rows(table: &Path) -> Result<Vec<Row>, Error> {
     };
     let mut rows = Vec::new();
     let mut seen = BTreeSet::new();
-    while let Some(row) = file.next()? {
+    while let Some(row) = file.next_row()? {
         for (column, field) in [("filename", row.get(name)), ("category", row.get(category))] {
             if field.trim().is_empty() {
                 let (place, column) = (row.place(), column.to_owned());

@@ -66,7 +66,7 @@ impl Truth {
             for (column, name) in columns.iter_mut().zip(COLUMNS) {
                 *column = rows.column(name)?;
             }
-            while let Some(row) = rows.next()? {
+            while let Some(row) = rows.next_row()? {
                 let [file_name, number, candidate, relevance] = columns.map(|column| row.get(column));
                 let wrong = |column: &'static str, got: &str, expected: &'static str| Error::Row {
                     path: Arc::clone(&path),

@@ -119,7 +119,7 @@ fn hold(session: &mut Session<'_>, changes: &[&Change]) -> Result<(), Failed> {
                 paths.push(prepare::text(path));
             }
             Change::UpdateStat { id, .. } | Change::SetNotes { id, .. } | Change::Remove { id } => {
-                ids.push(*id)
+                ids.push(*id);
             }
             Change::AddFailure(failure) => paths.push(prepare::text(&failure.path)),
             Change::ClearFailure { .. } => {}

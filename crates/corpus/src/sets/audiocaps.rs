@@ -86,7 +86,7 @@ fn read(file: &Path) -> Result<(CaptionSet, Vec<Names>), Error> {
     // Copies of the dataset often come without the numbers of the captions.
     let number = rows.column("audiocap_id").ok();
     let mut names: Vec<Names> = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         for (column, name) in [video, start] {
             if row.get(column).trim().is_empty() {
                 return Err(set.empty(row.place(), name));

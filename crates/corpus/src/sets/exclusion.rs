@@ -79,7 +79,7 @@ fn metadata_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
 fn sound_ids(file: &Path) -> Result<HashSet<String>, Error> {
     read_ids(file, |rows, ids| {
         let column = rows.column(SOUND_ID)?;
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.next_row()? {
             ids.extend(number(row.get(column)));
         }
         Ok(())
@@ -97,7 +97,7 @@ fn list(file: &Path) -> Result<HashSet<String>, Error> {
             ids.extend(header.first().and_then(|name| number(name)));
         }
         let column = named.unwrap_or(0);
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.next_row()? {
             let id = number(row.get(column)).ok_or_else(|| Error::NotAnId {
                 path: file.into(),
                 line: row.line,

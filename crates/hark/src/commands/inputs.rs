@@ -208,8 +208,7 @@ impl ModelArgs {
         if self.model.is_none() {
             let full = PUBLISHED[0].name;
             eprintln!(
-                "hark: using the built-in encoder {}; for the full one: hark models pull {full}, then --model {full}",
-                BUILT_IN
+                "hark: using the built-in encoder {BUILT_IN}; for the full one: hark models pull {full}, then --model {full}"
             );
         }
         let cache = (!self.no_cache).then(|| home.embeddings());

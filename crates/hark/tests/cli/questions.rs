@@ -52,6 +52,10 @@ fn target(parameters: &[(&str, &str)]) -> String {
     format!("/api/search?{}", pairs.join("&"))
 }
 
+/// Words of the command line, parameters of the server, and the fewest hits that make the comparison worth its while.
+type Asked<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], usize);
+
+#[allow(clippy::too_many_lines, reason = "the questions are a table")]
 #[test]
 fn command_line_and_server_give_the_same_answers() {
     let place = with_notes();
@@ -68,7 +72,6 @@ fn command_line_and_server_give_the_same_answers() {
     let like = ["--like", "sounds/long.wav"];
 
     // Arguments of the command line, parameters of the server, fewest hits.
-    type Asked<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], usize);
     let questions: [Asked; 22] = [
         (&["heavy", "rain"], &[("q", "heavy rain")], 5),
         (&["dog"], &[("q", "  dog ")], 5),

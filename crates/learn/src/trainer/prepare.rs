@@ -56,8 +56,8 @@ impl Trainer {
         let batches_per_epoch = batches_per_epoch(&recipe, &train)?;
 
         let captions: Vec<&str> = train.pairs.iter().map(|pair| pair.caption.as_str()).collect();
-        let kept = Some(run.path(run::TOKENIZER)).filter(|path| resume && path.exists());
-        let tokenizer = network::tokenizer(&mut recipe, &captions, kept.as_deref(), find)?;
+        let stored = Some(run.path(run::TOKENIZER)).filter(|path| resume && path.exists());
+        let tokenizer = network::tokenizer(&mut recipe, &captions, stored.as_deref(), find)?;
         run.write(run::TOKENIZER, tokenizer.as_bytes())?;
         let name = format!("{} ({})", train.name, recipe.name);
         // A training that goes on may have outlived the models that it began with; its own card has what theirs said.
@@ -96,14 +96,8 @@ impl Trainer {
             // What was resolved is part of the recipe that the run is known by.
             run.write(RECIPE, recipe.to_toml()?.as_bytes())?;
         }
-        write_left_out(
-            &run,
-            &[
-                ("train", Some(&train)),
-                ("validation", Some(&validation)),
-                ("test", test.as_ref()),
-            ],
-        )?;
+        let named = [("train", Some(&train)), ("validation", Some(&validation))];
+        write_left_out(&run, &[named[0], named[1], ("test", test.as_ref())])?;
 
         let kept = cache.filter(|_| recipe.data.cache_gigabytes > 0.0);
         let features = kept.map(|folder| folder.join("features"));

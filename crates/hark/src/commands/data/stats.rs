@@ -131,8 +131,8 @@ fn audio(args: &Args, data: &Dataset) -> Result<Option<AudioStats>> {
         return Ok(None);
     }
     let bar = progress::items("reading recordings");
-    let mut watch = |done, total| progress::show(&bar, done as u64, total as u64);
-    let stats = data.audio_stats(args.model.threads.count().get(), &mut watch);
+    let watch = |done, total| progress::show(&bar, done, total);
+    let stats = data.audio_stats(args.model.threads.count().get(), &watch);
     bar.finish_and_clear();
     Ok(Some(stats?))
 }
