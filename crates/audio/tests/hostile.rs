@@ -98,7 +98,7 @@ fn nothing_text_and_noise_are_no_sound() {
     ));
     let message = probe(&text).unwrap_err().to_string();
     assert!(
-        message.contains("notes.wav") && message.contains("no sound file"),
+        message.contains("notes.wav") && message.contains("unknown format"),
         "{message}"
     );
 }

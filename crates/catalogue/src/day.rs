@@ -16,9 +16,9 @@ use crate::Error;
 /// assert!(hark_catalogue::parse_day("2026-02-31").is_err());
 /// ```
 pub fn parse_day(text: &str) -> Result<String, Error> {
-    // jiff reads other forms too, such as 20261115, which do not sort as texts.
+    // jiff reads other forms too, such as 20261115 and years before 0, which do not sort as texts.
     match text.parse::<Date>() {
-        Ok(date) if date.to_string() == text => Ok(text.to_owned()),
+        Ok(date) if date.year() >= 0 && date.to_string() == text => Ok(text.to_owned()),
         _ => Err(Error::BadDay {
             text: text.chars().take(40).collect(),
         }),

@@ -165,7 +165,7 @@ mod opening {
                 ),
                 "{error}"
             );
-            assert!(error.to_string().contains("newer version of hark"), "{error}");
+            assert!(error.to_string().contains("use a newer hark"), "{error}");
         }
     }
 

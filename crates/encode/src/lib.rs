@@ -5,7 +5,7 @@
 //! | [`towers`] | log-mels or tokens → one vector each; the registry of networks |
 //! | [`dual`] | two towers and their projections → vectors in one space |
 //! | [`model`], [`card`], [`weights_file`] | a model folder → encoders of recordings and of texts |
-//! | [`import`], [`torch`] | checkpoints of other programs → a model |
+//! | [`mod@import`] | checkpoints of other programs → a model |
 //! | [`weights`] | a checkpoint, a seed or nothing → the tensors of a network |
 //! | [`checkpoint`] | a file of safetensors or PyTorch → named tensors, read one at a time |
 //! | [`tokenize`] | text → token ids, by the model's own `tokenizer.json` |

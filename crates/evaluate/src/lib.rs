@@ -6,7 +6,7 @@
 //! | [`retrieval`] | embeddings of a split → the metrics of both directions |
 //! | [`scored`] | metrics → one row for each query, as a CSV file |
 //! | [`truth`] | ratings, annotations, scenes or caption similarities → graded relevance |
-//! | [`compare`] | scored queries of two methods → paired tests |
+//! | [`mod@compare`] | scored queries of two methods → paired tests |
 //! | [`slices`] | a caption → the groups of queries it belongs to |
 //!
 //! Nothing here trains, and all but [`embed`] does without a model: embeddings of another system are scored by the same

@@ -3,11 +3,11 @@
 //! | module | in → out |
 //! |---|---|
 //! | [`recipe`] | a TOML file → everything about a training |
-//! | [`train`] | a recipe, and where its models and caches are → a run |
+//! | [`train()`] | a recipe, and where its models and caches are → a run |
 //! | [`trainer`] | a recipe and data → a run's folder with models |
 //! | [`objective`], [`step`] | scores and relevances of a batch → a loss, gradients |
 //! | [`optimizer`], [`schedule`] | gradients → new weights |
-//! | [`split`], [`clips`], [`feed`] | clips and captions → what the network reads, ahead of the trainer |
+//! | [`split`], [`clips`] | clips and captions → what the network reads, ahead of the trainer |
 //! | [`caption_embeddings`] | captions → the sentence encoder's embeddings, on disk |
 //! | [`metrics_log`] | a step or an epoch ↔ a line of `metrics.jsonl` |
 //! | [`run`], [`tensorboard`], [`report`] | a training → files |

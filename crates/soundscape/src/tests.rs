@@ -380,8 +380,8 @@ fn folders_of_something_else_are_refused_and_left_as_they_are() {
     assert!(contents(folder.path()) == before);
 
     for (text, expected) in [
-        ("{", "not the JSON"),
-        ("[]", "not the JSON"),
+        ("{", "unexpected JSON"),
+        ("[]", "unexpected JSON"),
         (r#"{"format":"other","version":1,"hash":"x"}"#, "other 1"),
         (
             r#"{"format":"hark-soundscape","version":9,"hash":"x"}"#,
@@ -642,7 +642,7 @@ fn recordings_that_cannot_serve_are_refused() {
     );
     refused(
         &|source| fs_err::write(source.join("1-1000-A-0.wav"), "text").unwrap(),
-        "no sound file",
+        "unknown format",
     );
     let table =
         |text: &'static str| move |source: &Path| fs_err::write(source.join("table.csv"), text).unwrap();

@@ -32,7 +32,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Read the truth of a split from a folder that [`make`](super::make) has filled. Captions and clips have the
+    /// Read the truth of a split from a folder that [`generate`](super::generate) has filled. Captions and clips have the
     /// numbers that [`CaptionSet::read`] gives them for the split's caption file.
     ///
     /// # Errors

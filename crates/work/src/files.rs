@@ -93,10 +93,8 @@ fn replace<E: From<io::Error>>(
 
 fn cannot_write(path: &Path, error: &io::Error) -> io::Error {
     // The error of a temporary file names that file, which nobody knows.
-    let reason = error
-        .get_ref()
-        .and_then(|inner| inner.source())
-        .map_or_else(|| error.to_string(), ToString::to_string);
+    let text = error.to_string();
+    let reason = text.split(" at path \"").next().unwrap_or(&text);
     io::Error::new(error.kind(), format!("cannot write {}: {reason}", path.display()))
 }
 

@@ -369,7 +369,7 @@ mod tests {
         })?;
         let url = |path: &Path| format!("postgres://u@h/d?sslmode=require&sslrootcert={}", path.display());
         assert!(
-            refusal(&url(&empty)).contains("no certificate"),
+            refusal(&url(&empty)).contains("no readable PEM certificate"),
             "{}",
             refusal(&url(&empty))
         );

@@ -34,7 +34,7 @@ pub struct Args {
     /// Output folder; may hold the same soundscapes, complete or partial
     #[arg(value_name = "OUT")]
     folder: PathBuf,
-    /// Start from the [soundscapes] settings of a recipe; options given here win
+    /// Start from the `[soundscapes]` settings of a recipe; options given here win
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
     #[command(flatten)]

@@ -75,7 +75,7 @@ resumed. Weights and vocabulary are checked against pinned SHA-256 hashes before
 installed.
 
 Environment:
-  HARK_HOME    folder of models [default: hark in XDG_CACHE_HOME or ~/.cache]
+  HARK_HOME    folder of models [default: $XDG_CACHE_HOME/hark, or ~/.cache/hark]
   HF_ENDPOINT  address of a mirror of the hub
   HF_TOKEN     access token for the hub";
 
