@@ -3,7 +3,7 @@
 //! Vectors are flat `&[f32]`, row-major, checked once by [`Vectors`]; [`Embeddings`] owns them, with the ids of its rows.
 //! Scores are inner products; on unit vectors they are cosines.
 //!
-//! - [`top_k`] finds the rows nearest to one query;
+//! - [`top_k()`] finds the rows nearest to one query;
 //! - [`exact`] compares a set with itself without ever holding the full table of scores: the nearest rows of every
 //!   row, counts of rows above a threshold, the most similar pairs, the lowest and the highest score;
 //! - [`scan`] compares a query with every row of a set of 16-bit numbers;

@@ -99,11 +99,11 @@ impl PostgresStore {
         })
     }
 
-    /// How the server goes about [`Store::nearest`] if it does not compare all windows that pass: its plan, line by line. For
+    /// How the server goes about [`Store::search_vector`] if it does not compare all windows that pass: its plan, line by line. For
     /// those who wonder why a search is slow.
     ///
     /// # Errors
-    /// As [`Store::nearest`].
+    /// As [`Store::search_vector`].
     pub fn plan(&self, query: &[f32], k: usize, filter: &Filter) -> Result<Vec<String>, Error> {
         let question = prepare::question(query, &self.settings)?;
         self.pool.run(Purpose::Search, |session| {

@@ -281,7 +281,7 @@ impl SqliteStore {
         &self.folder
     }
 
-    /// From how many windows on [`Store::tidy`] makes an index. Below, all vectors are kept in memory and compared.
+    /// From how many windows on [`Store::optimize`] makes an index. Below, all vectors are kept in memory and compared.
     #[must_use]
     pub fn with_index_from(mut self, windows: usize) -> Self {
         self.worthwhile = windows.max(1);

@@ -32,7 +32,7 @@ impl Default for Ties {
     }
 }
 
-/// The key of an id, for [`WithIds`](super::Keyed): the same on every machine and in every version.
+/// The key of an id, for [`WithIds`](super::WithIds): the same on every machine and in every version.
 ///
 /// ```
 /// use hark_metrics::tie_key;

@@ -2,7 +2,7 @@
 //!
 //! In: run files (`query Q0 item rank score tag`) and qrels files (`query 0 item gain`), one entry in a line, fields
 //! separated by ASCII white space; or ids, scores and gains to write as such. Out: the metrics of
-//! [`metrics`](crate::retrieval), which are those of trec_eval, for every query.
+//! [`evaluate`](crate::evaluate()), which are those of trec_eval, for every query.
 //!
 //! As in trec_eval the score decides and the rank column is ignored. A score is read as a 64-bit number and kept in
 //! 32 bits, as trec_eval 9 keeps it, on which pytrec_eval is built: two scores that are equal in 32 bits are tied.
