@@ -51,7 +51,8 @@ pub fn top_k(query: &[f32], vectors: Vectors<'_>, k: usize) -> Result<Vec<Scored
                 .iter()
                 .zip(query)
                 .map(|(&a, &b)| f64::from(a) * f64::from(b));
-            let score = products.sum::<f64>() as f32;
+            // Without the sign of zero, which would part scores that are equal.
+            let score = products.sum::<f64>() as f32 + 0.0;
             Scored { row, score }
         })
         .collect();
