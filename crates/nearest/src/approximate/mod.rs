@@ -148,7 +148,7 @@ struct Places {
 ///
 /// let index = HnswIndex::new(2, Options::default())?;
 /// let vectors = Vectors::new(&[1.0, 0.0, 0.8, 0.6, 0.0, 1.0], 2)?;
-/// index.add(&[10, 11, 12], vectors, 1, &hark_work::progress::no_progress)?;
+/// index.add(&[10, 11, 12], vectors, 1, &mut |_, _| ControlFlow::Continue(()))?;
 /// let found = index.search(&[0.0, 2.0], 2, None)?;
 /// assert_eq!(found.iter().map(|(key, _)| *key).collect::<Vec<_>>(), [12, 11]);
 /// # Ok::<(), hark_nearest::Error>(())
