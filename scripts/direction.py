@@ -36,8 +36,8 @@ ALLOWED = {
         "hark-soundscape", "hark-work",
     },
     "hark-study": {
-        "hark-corpus", "hark-encode", "hark-evaluate", "hark-learn", "hark-metrics", "hark-models", "hark-nearest",
-        "hark-relevance", "hark-soundscape", "hark-work",
+        "hark-catalogue", "hark-corpus", "hark-encode", "hark-evaluate", "hark-learn", "hark-library", "hark-metrics",
+        "hark-models", "hark-nearest", "hark-relevance", "hark-soundscape", "hark-work",
     },
     "hark-catalogue": {"hark-nearest", "hark-work"},
     "hark-library": {"hark-audio", "hark-catalogue", "hark-encode", "hark-models", "hark-work"},

@@ -56,6 +56,18 @@ impl std::error::Error for JsonError {}
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A dataset of a kind that hark does not know by name.
+    #[error("{kind}:…: there are clotho:DIR, audiocaps:DIR, table:FILE and folder:DIR")]
+    UnknownKind {
+        /// What was given.
+        kind: String,
+    },
+    /// A split was asked of a dataset that has none.
+    #[error("a {kind} has no splits; clotho, audiocaps and recipes have")]
+    NoSplits {
+        /// The dataset's kind.
+        kind: String,
+    },
     /// The file cannot be opened. The message of the source names the path.
     #[error(transparent)]
     Open(io::Error),

@@ -10,6 +10,26 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] std::io::Error),
 
+    /// A file that is no table of a matrix of embeddings.
+    #[error("{}: not a table of embeddings: {what}", path.display())]
+    EmbeddingTable {
+        /// The table.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+
+    /// A matrix that another model, or the same with another length of clips, has begun.
+    #[error("{} was made with another model or another clip length ({there}; now {now})", path.display())]
+    OtherEmbeddings {
+        /// The matrix.
+        path: PathBuf,
+        /// The model that made it.
+        there: String,
+        /// The model that would go on with it.
+        now: String,
+    },
+
     /// A file of a model folder is missing.
     #[error("cannot find {path}: a model folder needs it")]
     MissingFile {

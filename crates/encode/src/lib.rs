@@ -5,6 +5,7 @@
 //! | [`towers`] | log-mels or tokens → one vector each; the registry of networks |
 //! | [`dual`] | two towers and their projections → vectors in one space |
 //! | [`model`], [`card`], [`weights_file`] | a model folder → encoders of recordings and of texts |
+//! | [`embedding_file`] | recordings → a matrix of embeddings on disk |
 //! | [`mod@import`] | checkpoints of other programs → a model |
 //! | [`weights`] | a checkpoint, a seed or nothing → the tensors of a network |
 //! | [`checkpoint`] | a file of safetensors or PyTorch → named tensors, read one at a time |
@@ -23,6 +24,7 @@ mod compute;
 pub mod dropout;
 pub mod dual;
 mod dual_model;
+pub mod embedding_file;
 mod error;
 mod hugging_face;
 pub mod import;

@@ -47,9 +47,16 @@ pub enum CaptionInput<'a> {
     Features(&'a Side<TextTower>, &'a [f32], &'a Compute),
 }
 
-/// What [`embed_split`] reports.
+/// What [`embed_split`] and [`Collection::embed`](crate::Collection::embed) report.
 #[derive(Debug)]
 pub enum SplitEvent<'a> {
+    /// Recordings are opened, to see whether they are there.
+    Opened {
+        /// How many so far.
+        done: u64,
+        /// Recordings of the split.
+        total: u64,
+    },
     /// Captions are embedded.
     Captions {
         /// How many so far.
@@ -71,12 +78,14 @@ pub enum SplitEvent<'a> {
         /// A recording that cannot be read, and why.
         failed: Option<(&'a Clip, &'a hark_encode::Error)>,
     },
+    /// The embeddings could not be kept for the next time.
+    NotCached(&'a Error),
 }
 
 /// Called with each event; `Break` cancels the work.
 pub type OnSplitEvent<'a> = &'a (dyn Fn(SplitEvent<'_>) -> ControlFlow<()> + Sync);
 
-fn go_on(flow: ControlFlow<()>) -> Result<(), Error> {
+pub(crate) fn go_on(flow: ControlFlow<()>) -> Result<(), Error> {
     match flow {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(Error::Cancelled),

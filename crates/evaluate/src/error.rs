@@ -37,6 +37,70 @@ pub enum Error {
         /// The first of them.
         first: PathBuf,
     },
+    /// Recordings of a split are missing or broken.
+    #[error(
+        "{count} of {total} recordings of {name} cannot be used, the first being {first} ({reason}): figures over fewer clips are not comparable"
+    )]
+    NotComplete {
+        /// The split.
+        name: String,
+        /// How many cannot be used.
+        count: usize,
+        /// Recordings of the split.
+        total: usize,
+        /// The id of the first of them.
+        first: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Vectors of two models.
+    #[error("{} has vectors of {}, {} of {}: both must come from one model", clips.0.display(), clips.1, captions.0.display(), captions.1)]
+    OtherDim {
+        /// The file of clips and its dimension.
+        clips: (PathBuf, usize),
+        /// The file of captions and its dimension.
+        captions: (PathBuf, usize),
+    },
+    /// Two truths whose scored queries would be one file.
+    #[error("two truths are called {name}: their scored queries would be one file")]
+    SameName {
+        /// Their name.
+        name: String,
+    },
+    /// A judged query that no clip is relevant to.
+    #[error("{truth}: the query {id:?} ({text:?}) has no clip with a gain of {threshold} or more")]
+    NothingRelevant {
+        /// The truth.
+        truth: String,
+        /// The query's id.
+        id: String,
+        /// What it says.
+        text: String,
+        /// The least gain of a relevant clip.
+        threshold: f64,
+    },
+    /// A truth that has no relevant clip at all.
+    #[error("{truth}: no query has a relevant clip")]
+    NoQueries {
+        /// The truth.
+        truth: String,
+    },
+    /// Ranking judged clips alone says nothing where all of them are relevant.
+    #[error("{truth}: to rank judged clips only, some must have been judged and found not relevant")]
+    NothingIrrelevant {
+        /// The truth.
+        truth: String,
+    },
+    /// Another system's run cannot be judged.
+    #[error("{} against {}", run.display(), qrels.display())]
+    Run {
+        /// The run.
+        run: PathBuf,
+        /// Its judgements.
+        qrels: PathBuf,
+        /// Why not.
+        source: Box<hark_metrics::Error>,
+    },
     /// The split is not one of soundscapes, or its scenes cannot be read.
     #[error("these clips have no scenes; only soundscapes do")]
     NoScenes {
@@ -56,7 +120,7 @@ pub enum Error {
     },
     /// Scenes or embeddings that belong to another split.
     #[error(
-        "the {what} are of {got_captions} captions and {got_clips} clips, the split has {captions} and {clips}"
+        "the {what} are of {got_clips} clips and {got_captions} captions, the split has {clips} and {captions}"
     )]
     OtherSplit {
         /// `scenes` or `vectors`.
@@ -89,6 +153,28 @@ pub enum Error {
     /// nDCG was asked of queries that have none.
     #[error("these queries have no nDCG: their relevance is not graded")]
     NotGraded,
+    /// A path of a run that is not there.
+    #[error("{}: no such run", path.display())]
+    NoRun {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A folder without scored queries.
+    #[error("{}: no scored queries ({file})", path.display())]
+    NoScoredQueries {
+        /// The folder.
+        path: PathBuf,
+        /// The file that was looked for.
+        file: String,
+    },
+    /// Scored queries of the other direction.
+    #[error("{} is not {asked}", path.display())]
+    OtherDirection {
+        /// The file.
+        path: PathBuf,
+        /// The direction that was asked for.
+        asked: &'static str,
+    },
     /// A method has no runs.
     #[error("a method without runs cannot be compared")]
     NoRuns,

@@ -97,13 +97,8 @@ pub fn retrieval_with(
 ) -> Result<Retrieval, Error> {
     let clips = Vectors::new(&embedded.clips, embedded.dim)?;
     let captions = Vectors::new(&embedded.captions, embedded.dim)?;
-    let (clip_keys, caption_keys) = match options.ties {
-        Ties::Hashed { .. } => (clip_keys(data), caption_keys(data)),
-        Ties::Keys => {
-            let ids: Vec<&str> = data.clips.iter().map(|clip| clip.id.as_str()).collect();
-            (metrics::name_keys(&ids), metrics::name_keys(&caption_ids(data)))
-        }
-    };
+    let clip_keys = keys(&clip_ids(data), options.ties);
+    let caption_keys = keys(&caption_ids(data), options.ties);
     let (clips, captions) = (
         WithIds::new(clips, &clip_keys)?,
         WithIds::new(captions, &caption_keys)?,
@@ -181,14 +176,17 @@ pub fn caption_ids(data: &Dataset) -> Vec<String> {
     ids.collect()
 }
 
-/// A key for each caption, of its name.
-pub fn caption_keys(data: &Dataset) -> Vec<u64> {
-    caption_ids(data).iter().map(|id| metrics::tie_key(id)).collect()
+/// The name of each clip.
+pub fn clip_ids(data: &Dataset) -> Vec<&str> {
+    data.clips.iter().map(|clip| clip.id.as_str()).collect()
 }
 
-/// A key for each clip, of its name.
-pub fn clip_keys(data: &Dataset) -> Vec<u64> {
-    data.clips.iter().map(|clip| metrics::tie_key(&clip.id)).collect()
+/// Keys that order items with equal scores.
+pub fn keys<S: AsRef<str>>(ids: &[S], ties: Ties) -> Vec<u64> {
+    match ties {
+        Ties::Hashed { .. } => ids.iter().map(|id| metrics::tie_key(id.as_ref())).collect(),
+        Ties::Keys => metrics::name_keys(ids),
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use hark_metrics::{QueryMetrics, RECALL_CUTS, Report};
-use hark_work::files::replace_file;
+use hark_work::files::write_with;
 use serde::Serialize;
 
 use crate::Error;
@@ -285,7 +285,7 @@ impl ScoredQueries {
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let written = replace_file(path, |file| {
+        write_with(path, |file| {
             let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(file);
             let (ap, ndcg) = (format!("ap_{}", self.cut), format!("ndcg_{}", self.cut));
             let header = FIRST.into_iter().chain([ap.as_str()]).chain(MIDDLE);
@@ -308,8 +308,8 @@ impl ScoredQueries {
                 })?;
             }
             writer.flush()
-        });
-        written.map_err(|error: std::io::Error| cannot_write(path, &error))
+        })?;
+        Ok(())
     }
 
     /// Reads the file. Its run's seed is that of its folder, `seed-N`.
@@ -380,11 +380,6 @@ impl ScoredQueries {
             seed: None,
         })
     }
-}
-
-/// The error of a file that could not be written, with its path.
-pub(crate) fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
-    std::io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display())).into()
 }
 
 /// Places of columns: the first ones, then AP, the others, nDCG and the caption.

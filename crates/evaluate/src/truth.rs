@@ -18,7 +18,7 @@ use hark_relevance::{RelevanceFunction, similarity};
 use hark_soundscape::{Split, Truth as Scenes};
 
 use crate::Error;
-use crate::retrieval::{SplitEmbeddings, caption_ids, caption_keys, clip_keys};
+use crate::retrieval::{SplitEmbeddings, caption_ids, clip_ids, keys};
 
 /// Where relevance comes from.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,18 +153,14 @@ impl Truth {
         if judged != captions {
             return Err(Error::PartlyJudged { judged, captions });
         }
-        let (clip_keys, caption_keys) = (clip_keys(data), caption_keys(data));
+        let options = Options::default();
+        let clip_keys = keys(&clip_ids(data), options.ties);
+        let caption_keys = keys(&caption_ids(data), options.ties);
         let clips = WithIds::new(Vectors::new(&embedded.clips, embedded.dim)?, &clip_keys)?;
         let captions = WithIds::new(Vectors::new(&embedded.captions, embedded.dim)?, &caption_keys)?;
         let gains = |caption: usize, out: &mut Vec<(u32, f64)>| out.extend(&self.gains[caption]);
         let watch = &hark_work::progress::no_progress;
-        Ok(evaluate_graded(
-            captions,
-            clips,
-            &gains,
-            Options::default(),
-            watch,
-        )?)
+        Ok(evaluate_graded(captions, clips, &gains, options, watch)?)
     }
 
     /// From the captions' sentence embeddings: a clip's gain is the relevance of its captions' mean similarity to the

@@ -53,6 +53,12 @@ pub enum Error {
         /// Which of the splits.
         split: &'static str,
     },
+    /// A model that is no run's, and no dataset to evaluate it on.
+    #[error("{} belongs to no run that would name its data: which recordings and captions are meant?", model.display())]
+    NoDataNamed {
+        /// The model's folder.
+        model: PathBuf,
+    },
     /// A recording is missing or broken, and the recipe is strict.
     #[error(
         "{count} recordings of data.{split} are missing or broken, and data.strict is set; the first: {first}"

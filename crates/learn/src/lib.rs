@@ -3,6 +3,7 @@
 //! | module | in → out |
 //! |---|---|
 //! | [`recipe`] | a TOML file → everything about a training |
+//! | [`sets`] | a name, a recipe or a run → datasets |
 //! | [`train()`] | a recipe, and where its models and caches are → a run |
 //! | [`trainer`] | a recipe and data → a run's folder with models |
 //! | [`objective`], [`step`] | scores and relevances of a batch → a loss, gradients |
@@ -28,6 +29,7 @@ pub mod recipe;
 pub mod report;
 pub mod run;
 pub mod schedule;
+pub mod sets;
 pub mod split;
 pub mod step;
 pub mod tensorboard;

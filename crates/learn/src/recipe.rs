@@ -544,6 +544,15 @@ impl Study {
 }
 
 impl Data {
+    /// Its splits, each with its key.
+    pub fn parts(&self) -> [(&'static str, &[DatasetConfig]); 3] {
+        [
+            ("data.train", &self.train),
+            ("data.validation", &self.validation),
+            ("data.test", &self.test),
+        ]
+    }
+
     fn check(&self) -> Result<(), Error> {
         check_seconds("data.longest-seconds", self.longest_seconds)?;
         if self.cache_gigabytes >= 0.0 {

@@ -1,20 +1,27 @@
-//! The smallest study: one recipe on generated soundscapes, trained once with hard pairs and once with graded relevance.
+//! The smallest study, and a search with its result: one recipe on generated soundscapes, trained once with hard pairs and once with graded relevance.
 //!
 //! One training of each shows what a comparison looks like, not which objective is better: that takes seeds, as in
 //! [`crate::run`]. What a folder holds from an earlier call is used again.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use hark_catalogue::{Query, SqliteStore, Store as _, search};
+use hark_encode::Compute;
+use hark_encode::model::TextEncoder;
 use hark_evaluate::Truth;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
 use hark_learn::trainer::SplitResult;
+use hark_library::{IndexOptions, Library, LibraryModel, OnIndexEvent, OpenOptions, Setup};
 use hark_metrics::GradedReport;
 use hark_metrics::significance::{PairedTest, paired_t_test};
+use hark_models::ModelStore;
 use hark_soundscape::{self as soundscape, Config, Generated, Split};
+use hark_work::progress::no_progress;
 
 use crate::Error;
 use crate::runner::{Train, TrainRequest};
@@ -134,6 +141,7 @@ pub fn train_and_compare(
             run: &run,
             resume: run.join(run::RECIPE).exists(),
             threads,
+            workers: threads,
         };
         let trained = train(request, &|_| ControlFlow::Continue(())).map_err(|error| match error {
             hark_learn::Error::Cancelled => Error::Cancelled,
@@ -165,4 +173,109 @@ pub fn train_and_compare(
         runs,
         test,
     })
+}
+
+/// Hits that are listed for a query.
+const HITS: usize = 3;
+
+/// A query that was put to the test clips as a library.
+#[derive(Debug)]
+pub struct DemoAnswer {
+    /// The query: a caption of the test split.
+    pub query: String,
+    /// Clips of which everything that the query says is true.
+    pub fully_relevant: usize,
+    /// The best clips, best first.
+    pub hits: Vec<DemoHit>,
+}
+
+/// A clip that was found.
+#[derive(Debug)]
+pub struct DemoHit {
+    /// Its id.
+    pub clip: String,
+    /// Its cosine similarity to the query.
+    pub score: f32,
+    /// How far the query is true of it.
+    pub relevance: f32,
+    /// Its first caption.
+    pub caption: String,
+}
+
+impl Demo {
+    /// The test clips as a library below `folder`, as `hark index` makes it, with the model of graded relevance.
+    ///
+    /// # Errors
+    /// If the clips cannot be indexed; the error says whether that was cancelled.
+    pub fn index(
+        &self,
+        folder: &Path,
+        models: &ModelStore,
+        options: OpenOptions,
+        on_event: OnIndexEvent<'_>,
+    ) -> Result<Library, Error> {
+        let folder = folder.join("library");
+        let best = self.runs[1].run.join(run::BEST).display().to_string();
+        let model = LibraryModel::find(models, &best)?;
+        // A library of an earlier training is replaced.
+        if SqliteStore::open(&folder).is_ok_and(|store| store.settings().fingerprint != model.fingerprint) {
+            SqliteStore::remove(&folder).map_err(hark_library::Error::from)?;
+        }
+        let first = self.runs[1].test.data.clips.first();
+        let clips = first
+            .and_then(|clip| clip.path.parent())
+            .ok_or(Error::NoTestSplit)?;
+        let setup = Setup {
+            open: OpenOptions {
+                model: Some(best),
+                ..options
+            },
+            folders: vec![clips.to_owned()],
+            ..Setup::default()
+        };
+        let library = Library::open_to_index(folder, models, &setup)?;
+        library.index(&IndexOptions::default(), on_event)?;
+        Ok(library)
+    }
+
+    /// Three captions of the test split as queries, embedded by the model as it lies on disk.
+    ///
+    /// # Errors
+    /// If the model or the library cannot be read.
+    pub fn ask(&self, library: &Library, compute: &Compute) -> Result<Vec<DemoAnswer>, Error> {
+        let data = &self.runs[1].test.data;
+        let encoder = TextEncoder::open(&self.runs[1].run.join(run::BEST), compute)?;
+        let queries = [1, 3, 5].map(|part| data.pairs.len() * part / 6);
+        let texts = queries.map(|query| data.pairs[query].caption.as_str());
+        let vectors = encoder.embed(&texts, &no_progress)?;
+        let name = |nth: usize| data.clips[nth].path.file_name().and_then(|name| name.to_str());
+        let clips: HashMap<&str, usize> = (0..data.clips.len())
+            .filter_map(|nth| Some((name(nth)?, nth)))
+            .collect();
+        let mut answers = Vec::new();
+        for (query, vector) in queries.into_iter().zip(vectors.rows()) {
+            let asked = Query {
+                vector: Some(vector.to_vec()),
+                per_file: 1,
+                limit: HITS,
+                ..Query::default()
+            };
+            let hits = search(&**library.store(), &asked).map_err(hark_library::Error::from)?;
+            let hits = hits.into_iter().filter_map(|hit| {
+                let clip = *clips.get(hit.file.path.rsplit('/').next()?)?;
+                Some(DemoHit {
+                    clip: data.clips[clip].id.clone(),
+                    score: hit.similarity.unwrap_or_default(),
+                    relevance: self.truth.relevance(query, clip),
+                    caption: data.captions_of(clip).next().unwrap_or_default().to_owned(),
+                })
+            });
+            answers.push(DemoAnswer {
+                query: data.pairs[query].caption.clone(),
+                fully_relevant: self.truth.fully_relevant(query).count(),
+                hits: hits.collect(),
+            });
+        }
+        Ok(answers)
+    }
 }

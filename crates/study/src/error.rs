@@ -19,6 +19,9 @@ pub enum Error {
     /// A model that a recipe names cannot be read.
     #[error(transparent)]
     Encode(#[from] hark_encode::Error),
+    /// The library of the demo cannot be made or searched.
+    #[error(transparent)]
+    Library(#[from] hark_library::Error),
     /// A test split could not be scored, or two methods not compared.
     #[error(transparent)]
     Evaluate(#[from] hark_evaluate::Error),

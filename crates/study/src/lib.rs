@@ -5,6 +5,7 @@
 //! | [`plan`] | recipe, methods, seeds, corpora → [`Plan`]: the runs and their recipes |
 //! | [`runner`] | a plan → finished runs, each with a [`run_result`] |
 //! | [`collect()`] | finished runs → [`Study`]: figures, curves, tests, provenance |
+//! | [`Trainer`] | one run's recipe → its folder, with the models and caches of one place |
 //! | [`report`] | a study → its files: [`tables`], [`comparisons`], [`plots`], [`page`] |
 //!
 //! The report is made by pure functions from a study to text. Figures are fractions and shown in percent. A figure that
@@ -26,6 +27,7 @@ pub mod run_result;
 pub mod runner;
 pub mod summary;
 pub mod tables;
+mod training;
 
 #[cfg(test)]
 mod examples;
@@ -34,4 +36,5 @@ pub use collect::collect;
 pub use error::Error;
 pub use plan::{Plan, StudyOverrides};
 pub use results::Study;
-pub use runner::{OnStudyEvent, RunOptions, StudyEvent, run};
+pub use runner::{OnStudyEvent, RunOptions, StudyEvent, TrainRequest, run};
+pub use training::Trainer;

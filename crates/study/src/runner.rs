@@ -78,8 +78,10 @@ pub struct TrainRequest<'a> {
     pub run: &'a Path,
     /// Whether a training has begun there.
     pub resume: bool,
-    /// Threads to compute with, and to read recordings with.
+    /// Threads to compute with.
     pub threads: usize,
+    /// Threads that read recordings ahead of the trainer.
+    pub workers: usize,
 }
 
 /// Trains one run; caches and the way to the models are the caller's.
@@ -356,6 +358,7 @@ impl Work<'_> {
             run: &job.folder,
             resume: job.folder.join(run::RECIPE).exists(),
             threads: self.threads,
+            workers: self.threads,
         };
         let trained = (self.train)(request, &|event| {
             let told = match event {

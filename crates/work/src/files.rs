@@ -39,6 +39,16 @@ pub fn replace_file<E: From<io::Error>>(
     replace(path, true, write)
 }
 
+/// As [`replace_file`], with the path in the errors of `write` too.
+///
+/// # Errors
+/// Those of [`replace_file`].
+pub fn write_with(path: &Path, write: impl FnOnce(&mut NewFile<'_>) -> io::Result<()>) -> io::Result<()> {
+    replace_file(path, |file| {
+        write(file).map_err(|error| cannot_write(path, &error))
+    })
+}
+
 /// As [`replace_file`], without waiting for the disk: for a cache whose reader detects a damaged file.
 ///
 /// # Errors
@@ -55,9 +65,7 @@ pub fn replace_cached<E: From<io::Error>>(
 /// # Errors
 /// Those of [`replace_file`].
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace_file(path, |file| {
-        file.write_all(bytes).map_err(|error| cannot_write(path, &error))
-    })
+    write_with(path, |file| file.write_all(bytes))
 }
 
 fn replace<E: From<io::Error>>(

@@ -168,6 +168,50 @@ impl std::fmt::Display for Reason {
 }
 
 impl DatasetConfig {
+    /// The dataset that `KIND:PATH` names, such as `clotho:data/clotho`; `None` for text that is not of this form. Without
+    /// a split, it is the one that Clotho or AudioCaps is evaluated on.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKind`], and [`Error::NoSplits`] if a split is asked of a kind that has none.
+    pub fn named(text: &str, split: Option<&str>) -> Result<Option<Self>, Error> {
+        let Some((kind, path)) = text.split_once(':') else {
+            return Ok(None);
+        };
+        if !kind.chars().all(char::is_alphanumeric) {
+            return Ok(None);
+        }
+        let root = PathBuf::from(path);
+        let or = |default: &str| split.unwrap_or(default).to_owned();
+        Ok(Some(match kind {
+            "clotho" => Self::Clotho {
+                root,
+                split: or("evaluation"),
+            },
+            "audiocaps" => Self::Audiocaps {
+                root,
+                split: or("test"),
+                audio: None,
+            },
+            "table" | "folder" if split.is_some() => {
+                return Err(Error::NoSplits {
+                    kind: kind.to_owned(),
+                });
+            }
+            "table" => Self::Table {
+                file: root,
+                audio_folder: None,
+                path_column: None,
+                caption_columns: Vec::new(),
+            },
+            "folder" => Self::Folder { root },
+            other => {
+                return Err(Error::UnknownKind {
+                    kind: other.to_owned(),
+                });
+            }
+        }))
+    }
+
     /// Reads the captions, finds the recordings and checks them on several threads.
     ///
     /// ```

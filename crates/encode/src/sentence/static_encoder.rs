@@ -29,6 +29,7 @@ use sha2::{Digest, Sha256};
 
 use super::lexicon::Lexicon;
 use crate::{Embeddings, Error, Progress};
+use hark_work::files::hex;
 
 const VERSION: u32 = 1;
 const METADATA: &str = "hark_static";
@@ -83,6 +84,24 @@ pub struct CardCaptions {
     pub sha256: String,
     /// How many captions it holds.
     pub captions: usize,
+}
+
+impl CardCaptions {
+    /// A file that holds so many captions. It is named without its folder: a card travels, a path does not.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn of_file(path: &Path, captions: usize) -> Result<Self, Error> {
+        let sha256 = hex(&Sha256::digest(fs_err::read(path)?));
+        let file = path
+            .file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Ok(Self {
+            file,
+            sha256,
+            captions,
+        })
+    }
 }
 
 /// The numbers of a static encoder, as they are stored.

@@ -1,11 +1,11 @@
 //! `hark compare`: the scored queries of two methods in, whether they differ out.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
 use hark_evaluate::compare::BY_PERMUTATION;
-use hark_evaluate::{Comparison, Direction, Method, Metric, Paired, ScoredQueries, Test, compare};
+use hark_evaluate::{Comparison, Direction, Error, Method, Metric, Paired, Test, compare};
 use hark_study::comparisons::{p_value, verdict};
 use serde_json::json;
 
@@ -55,7 +55,19 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let (methods, pairs) = if let (Some(study), Some(baseline)) = (&args.study, &args.baseline) {
-        of_study(study, baseline, args.direction)?
+        let methods = Method::read_study(study, args.direction)?;
+        let base = methods.iter().position(|method| method.name == *baseline);
+        let base = base.with_context(|| {
+            let names: Vec<&str> = methods.iter().map(|method| method.name.as_str()).collect();
+            format!(
+                "--baseline {baseline}: {} has the methods {}",
+                study.display(),
+                names.join(", ")
+            )
+        })?;
+        let others = (0..methods.len()).filter(|&nth| nth != base);
+        let pairs = others.map(|nth| (nth, base)).collect();
+        (methods, pairs)
     } else {
         (of_two(args)?, vec![(0, 1)])
     };
@@ -80,13 +92,13 @@ fn of_two(args: &Args) -> Result<Vec<Method>> {
     } else {
         (a, b)
     };
-    [(a, &args.a), (b, &args.b)]
-        .into_iter()
-        .map(|(name, paths)| {
-            let runs = read_all(paths, args.direction)?;
-            Ok(Method { name, runs })
-        })
-        .collect()
+    let methods = [(a, &args.a), (b, &args.b)].into_iter();
+    let methods = methods.map(|(name, paths)| match Method::read(name, paths, args.direction) {
+        Err(error @ Error::NoScoredQueries { .. }) => bail!("{error}; write them with: hark eval -o DIR"),
+        Err(error @ Error::OtherDirection { .. }) => bail!("{error}; change --direction"),
+        method => Ok(method?),
+    });
+    methods.collect()
 }
 
 /// A method's name: the last part of its path, if it has only one.
@@ -98,122 +110,6 @@ fn name(paths: &[PathBuf], otherwise: &str) -> String {
         ),
         _ => otherwise.to_owned(),
     }
-}
-
-/// Which methods are compared.
-type Pairs = Vec<(usize, usize)>;
-
-/// The methods of a study, and each with the baseline.
-fn of_study(study: &Path, baseline: &str, direction: Direction) -> Result<(Vec<Method>, Pairs)> {
-    let mut methods = Vec::new();
-    for folder in folders(study)? {
-        let mut files = Vec::new();
-        collect(&folder, direction, 1, &mut files)?;
-        if files.is_empty() {
-            continue;
-        }
-        let runs = files
-            .iter()
-            .map(|path| ScoredQueries::read(path))
-            .collect::<Result<Vec<_>, _>>()?;
-        let name = folder
-            .file_name()
-            .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        methods.push(Method { name, runs });
-    }
-    let names: Vec<&str> = methods.iter().map(|method| method.name.as_str()).collect();
-    let base = names.iter().position(|name| *name == baseline);
-    let base = base.with_context(|| {
-        format!(
-            "--baseline {baseline}: {} has the methods {}",
-            study.display(),
-            names.join(", ")
-        )
-    })?;
-    let pairs = (0..methods.len())
-        .filter(|&nth| nth != base)
-        .map(|nth| (nth, base))
-        .collect();
-    Ok((methods, pairs))
-}
-
-fn folders(path: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs_err::read_dir(path)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn read_all(paths: &[PathBuf], direction: Direction) -> Result<Vec<ScoredQueries>> {
-    let mut files = Vec::new();
-    for path in paths {
-        let before = files.len();
-        collect(path, direction, 0, &mut files)?;
-        ensure!(
-            files.len() > before,
-            "{}: no scored queries ({}); write them with: hark eval -o DIR",
-            path.display(),
-            direction.file()
-        );
-    }
-    let runs = files
-        .iter()
-        .map(|path| ScoredQueries::read(path))
-        .collect::<Result<Vec<_>, _>>()?;
-    if let Some((path, _)) = files
-        .iter()
-        .zip(&runs)
-        .find(|(_, run)| run.kind.direction != direction)
-    {
-        bail!(
-            "{} is not {}; change --direction",
-            path.display(),
-            direction.title()
-        );
-    }
-    Ok(runs)
-}
-
-/// How deep runs are nested: study, method, corpus, seed.
-const MAX_DEPTH: usize = 4;
-
-/// Files of scored queries: the one that is named, that of a folder, or those of the folders in it, in the order of their names.
-fn collect(path: &Path, direction: Direction, depth: usize, files: &mut Vec<PathBuf>) -> Result<()> {
-    if path.is_file() {
-        files.push(path.to_owned());
-        return Ok(());
-    }
-    if !path.is_dir() {
-        bail!("{}: no such run", path.display());
-    }
-    let own = path.join(direction.file());
-    if own.is_file() {
-        files.push(own);
-        return Ok(());
-    }
-    if depth < MAX_DEPTH {
-        let mut inner = folders(path)?;
-        // seed-10 after seed-9.
-        inner.sort_by_key(|path| {
-            let name = path
-                .file_name()
-                .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            let number = name
-                .rsplit('-')
-                .next()
-                .and_then(|number| number.parse::<u64>().ok());
-            (number, name)
-        });
-        for folder in inner {
-            collect(&folder, direction, depth + 1, files)?;
-        }
-    }
-    Ok(())
 }
 
 fn shown(comparison: &Comparison, paired: &Paired<'_>, show: usize) -> String {

@@ -1,33 +1,28 @@
 //! `hark demo`: the whole story on soundscapes, with nothing but this program.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use hark_catalogue::{Query, SqliteStore, Store, search};
-use hark_encode::Compute;
-use hark_encode::model::TextEncoder;
 use hark_learn::metrics_log::LoggedMetrics;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
 use hark_learn::trainer::OnEvent;
-use hark_library::{IndexOptions, Library, LibraryModel, OpenOptions, Setup};
-use hark_metrics::Report;
+use hark_library::OpenOptions;
 use hark_metrics::significance::PairedTest;
-use hark_soundscape::Truth;
-use hark_study::demo::{self, Demo, DemoEvent, DemoRun};
-use hark_study::runner::TrainRequest;
+use hark_metrics::{MeanMetrics, Report};
+use hark_study::demo::{self, DemoAnswer, DemoEvent, DemoRun};
+use hark_study::{TrainRequest, Trainer};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::index::IndexDisplay;
 use super::inputs::ThreadArgs;
-use super::train::Training;
+use super::train;
 use crate::home::Home;
 use crate::{output, progress};
 
@@ -42,8 +37,6 @@ folder; run it again and what is there is used.";
 
 /// The recipe, as it stands in the repository.
 const RECIPE: &str = include_str!("../../../../recipes/soundscape-quick.toml");
-/// Hits that are shown for a query.
-const HITS: usize = 3;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -73,40 +66,41 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let threads = args.threads.count().get();
     eprintln!("everything is made in {}", args.folder.display());
+    let trainer = Trainer {
+        cache: args.folder.join("cache"),
+        ..train::trainer(&home)
+    };
     let train = |request: TrainRequest<'_>, _: OnEvent<'_>| {
         let label = request.recipe.objective.name.to_string();
-        let training = Training {
-            recipe: request.recipe,
-            run: request.run,
-            resume: request.resume,
-            workers: request.threads,
-            threads: request.threads,
-            label: &label,
-            cache: args.folder.join("cache"),
-        };
-        training.run(&home)
+        train::shown(&trainer, request, &label)
     };
     let bar = progress::items("generating soundscapes");
     let demo = demo::train_and_compare(&recipe, &args.folder, threads, &train, &|event| {
         show(&bar, &event)
     });
     bar.finish_and_clear();
-    let Demo {
-        soundscapes: sounds,
-        truth,
-        runs: methods,
-        test,
-    } = demo?;
+    let demo = demo?;
+    let (methods, test) = (&demo.runs, &demo.test);
 
     let begun = Instant::now();
-    let library = library(args, &home, &methods[1], threads)?;
+    let options = OpenOptions {
+        model: None,
+        compute: args.threads.compute(),
+        cancelled: Some(progress::stopped),
+    };
+    let display = IndexDisplay::default();
+    let library = demo.index(&args.folder, &home.models(), options, &|event| {
+        display.show(&event)
+    });
+    display.clear();
+    let library = library?;
     eprintln!(
         "{}. a library of {} test clips, indexed with the graded model: {}",
         demo::OBJECTIVES.len() + 2,
         output::group_digits(library.store().overview()?.files),
         seconds(begun.elapsed())
     );
-    let answers = answers(&methods[1], &truth, &**library.store(), threads)?;
+    let answers = demo.ask(&library, &args.threads.compute())?;
     if args.json {
         return output::print_json(&json!({
             "folder": args.folder,
@@ -115,20 +109,20 @@ pub fn run(args: &Args) -> Result<()> {
                 "t": test.t, "degrees_of_freedom": test.degrees_of_freedom, "p": test.p,
                 "mean_difference": test.mean_difference, "interval_95": [test.interval_95.0, test.interval_95.1],
             },
-            "queries": answers.iter().map(Answer::json).collect::<Vec<_>>(),
+            "queries": answers.iter().map(answer_json).collect::<Vec<_>>(),
         }));
     }
-    let mut text = table(&methods);
-    text.push_str(&verdict(&test));
+    let mut text = table(methods);
+    text.push_str(&verdict(test));
     for answer in &answers {
-        text.push_str(&answer.text());
+        text.push_str(&answer_text(answer));
     }
     write!(
         text,
         "\nThe models are {} and {}. Search sounds with one, in a browser too:\n  hark index {} --model {}\n  hark search 'a dog barks'\n  hark serve\n",
         methods[0].run.join(run::BEST).display(),
         methods[1].run.join(run::BEST).display(),
-        sounds.display(),
+        demo.soundscapes.display(),
         methods[1].run.join(run::BEST).display(),
     )?;
     output::print(&text)
@@ -204,16 +198,15 @@ fn table(methods: &[DemoRun]) -> String {
         let values: String = values.map(|value| format!("{:>8.1}", 100.0 * value)).collect();
         format!("{name:<25}{values}\n")
     };
-    let row_of =
-        |name: &str, there: &hark_metrics::MeanMetrics, ndcg: f64, back: &hark_metrics::MeanMetrics| {
-            let [r1, r5, r10] = there.recall;
-            let [b1, b5, b10] = back.recall;
-            row(
-                name,
-                [there.average_precision, r1, r5, r10, ndcg],
-                [back.average_precision, b1, b5, b10],
-            )
-        };
+    let row_of = |name: &str, there: &MeanMetrics, ndcg: f64, back: &MeanMetrics| {
+        let [r1, r5, r10] = there.recall;
+        let [b1, b5, b10] = back.recall;
+        row(
+            name,
+            [there.average_precision, r1, r5, r10, ndcg],
+            [back.average_precision, b1, b5, b10],
+        )
+    };
     for method in methods {
         let (there, back) = directions(method);
         text.push_str(&row_of(
@@ -262,116 +255,26 @@ fn verdict(test: &PairedTest) -> String {
     )
 }
 
-/// A query and what was found for it.
-struct Answer {
-    query: String,
-    hits: Vec<Found>,
-    /// Clips of which everything that the query says is true.
-    fitting: usize,
+fn answer_text(answer: &DemoAnswer) -> String {
+    let mut text = format!(
+        "\n\"{}\" is fully true of {} test clips. Found:\n",
+        answer.query,
+        output::group_digits(answer.fully_relevant)
+    );
+    for hit in &answer.hits {
+        text.push_str(&format!(
+            "  {:.3}  {}  true relevance {:.2}: \"{}\"\n",
+            hit.score, hit.clip, hit.relevance, hit.caption
+        ));
+    }
+    text
 }
 
-struct Found {
-    clip: String,
-    score: f32,
-    relevance: f32,
-    caption: String,
-}
-
-impl Answer {
-    fn text(&self) -> String {
-        let mut text = format!(
-            "\n\"{}\" is fully true of {} test clips. Found:\n",
-            self.query,
-            output::group_digits(self.fitting)
-        );
-        for hit in &self.hits {
-            text.push_str(&format!(
-                "  {:.3}  {}  true relevance {:.2}: \"{}\"\n",
-                hit.score, hit.clip, hit.relevance, hit.caption
-            ));
-        }
-        text
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let hits = self.hits.iter().map(|hit| {
-            json!({"clip": hit.clip, "score": hit.score, "true_relevance": hit.relevance, "caption": hit.caption})
-        });
-        json!({"query": self.query, "fully_relevant_clips": self.fitting, "hits": hits.collect::<Vec<_>>()})
-    }
-}
-
-/// The test clips as a library, as `hark index` makes it.
-fn library(args: &Args, home: &Home, method: &DemoRun, threads: usize) -> Result<Library> {
-    let folder = args.folder.join("library");
-    let best = method.run.join(run::BEST).display().to_string();
-    let model = LibraryModel::find(&home.models(), &best)?;
-    // A library of an earlier training is replaced.
-    if SqliteStore::open(&folder).is_ok_and(|store| store.settings().fingerprint != model.fingerprint) {
-        SqliteStore::remove(&folder)?;
-    }
-    let clips = method
-        .test
-        .data
-        .clips
-        .first()
-        .and_then(|clip| clip.path.parent())
-        .context("no test clips")?;
-    let setup = Setup {
-        open: OpenOptions {
-            model: Some(best),
-            compute: Compute::cpu(threads),
-            cancelled: Some(progress::stopped),
-        },
-        folders: vec![clips.to_owned()],
-        ..Setup::default()
-    };
-    let library = Library::open_to_index(folder, &home.models(), &setup)?;
-    let display = IndexDisplay::default();
-    let indexed = library.index(&IndexOptions::default(), &|event| display.show(&event));
-    display.clear();
-    indexed?;
-    Ok(library)
-}
-
-/// Three captions of the test split as queries, embedded by the model as it lies on disk, and put to the library.
-fn answers(method: &DemoRun, truth: &Truth, library: &dyn Store, threads: usize) -> Result<Vec<Answer>> {
-    let data = &method.test.data;
-    let encoder = TextEncoder::open(&method.run.join(run::BEST), &Compute::cpu(threads))?;
-    let queries: Vec<usize> = [1, 3, 5].iter().map(|part| data.pairs.len() * part / 6).collect();
-    let texts: Vec<&str> = queries
-        .iter()
-        .map(|&query| data.pairs[query].caption.as_str())
-        .collect();
-    let vectors = encoder.embed(&texts, &hark_work::progress::no_progress)?;
-    let name = |nth: usize| data.clips[nth].path.file_name().and_then(|name| name.to_str());
-    let clips: HashMap<&str, usize> = (0..data.clips.len())
-        .filter_map(|nth| Some((name(nth)?, nth)))
-        .collect();
-    let mut answers = Vec::new();
-    for (&query, vector) in queries.iter().zip(vectors.rows()) {
-        let query_of = Query {
-            vector: Some(vector.to_vec()),
-            per_file: 1,
-            limit: HITS,
-            ..Query::default()
-        };
-        let hits = search(library, &query_of)?.into_iter().filter_map(|hit| {
-            let clip = *clips.get(hit.file.path.rsplit('/').next()?)?;
-            Some(Found {
-                clip: data.clips[clip].id.clone(),
-                score: hit.similarity.unwrap_or_default(),
-                relevance: truth.relevance(query, clip),
-                caption: data.captions_of(clip).next().unwrap_or_default().to_owned(),
-            })
-        });
-        answers.push(Answer {
-            query: data.pairs[query].caption.clone(),
-            hits: hits.collect(),
-            fitting: truth.fully_relevant(query).count(),
-        });
-    }
-    Ok(answers)
+fn answer_json(answer: &DemoAnswer) -> serde_json::Value {
+    let hits = answer.hits.iter().map(|hit| {
+        json!({"clip": hit.clip, "score": hit.score, "true_relevance": hit.relevance, "caption": hit.caption})
+    });
+    json!({"query": answer.query, "fully_relevant_clips": answer.fully_relevant, "hits": hits.collect::<Vec<_>>()})
 }
 
 fn as_json(method: &DemoRun) -> serde_json::Value {

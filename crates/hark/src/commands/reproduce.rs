@@ -9,8 +9,10 @@ use clap::{Args as ClapArgs, ValueEnum};
 use hark_evaluate::DirectionMetrics;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::trainer::OnEvent;
-use hark_study::runner::{Keep, Program, TrainRequest};
-use hark_study::{Plan, RunOptions, Study, StudyEvent, StudyOverrides, comparisons, report, tables};
+use hark_study::runner::{Keep, Program};
+use hark_study::{
+    Plan, RunOptions, Study, StudyEvent, StudyOverrides, TrainRequest, comparisons, report, tables,
+};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -117,8 +119,8 @@ pub fn run(args: &Args) -> Result<()> {
             platform: format!("{} {}", std::env::consts::ARCH, std::env::consts::OS),
         },
     };
-    let train =
-        &|request: TrainRequest<'_>, on_event: OnEvent<'_>| train::train_request(&home, request, on_event);
+    let trainer = train::trainer(&home);
+    let train = &|request: TrainRequest<'_>, on_event: OnEvent<'_>| trainer.train(request, on_event);
     let (generating, training) = (
         progress::items("generating soundscapes"),
         progress::share("training"),

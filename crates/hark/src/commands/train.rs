@@ -1,17 +1,17 @@
 //! `hark train`: a recipe in, a run's folder with models out.
 
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
-use hark_encode::Compute;
 use hark_learn::metrics_log::LoggedMetrics;
-use hark_learn::trainer::OnEvent;
-use hark_learn::{Error, Models, Recipe, TrainEvent, TrainResult, report, run};
+use hark_learn::{Error, Recipe, TrainEvent, TrainResult, report, run};
 use hark_soundscape as soundscape;
-use hark_study::runner::TrainRequest;
+use hark_study::{TrainRequest, Trainer};
+use hark_work::workers::lock;
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -45,7 +45,7 @@ pub struct Args {
     resume: bool,
     /// Threads that read recordings ahead of training [default: same as --threads]
     #[arg(long, value_name = "N")]
-    workers: Option<std::num::NonZeroUsize>,
+    workers: Option<NonZeroUsize>,
     #[command(flatten)]
     threads: ThreadArgs,
     /// Print JSON
@@ -59,16 +59,14 @@ pub fn run(args: &Args) -> Result<()> {
     let name = format!("{}-{}-{}", recipe.name, recipe.objective.name, recipe.seed);
     let folder = args.run.clone().unwrap_or_else(|| Path::new("runs").join(name));
     let threads = args.threads.count().get();
-    let training = Training {
+    let request = TrainRequest {
         recipe: with_soundscapes(recipe, &home.soundscapes(), threads)?,
         run: &folder,
         resume: args.resume,
-        workers: args.workers.map_or(threads, std::num::NonZeroUsize::get),
         threads,
-        label: "training",
-        cache: home.training(),
+        workers: args.workers.map_or(threads, NonZeroUsize::get),
     };
-    let outcome = training.run(&home)?;
+    let outcome = shown(&trainer(&home), request, "training")?;
     if args.json {
         let test = outcome.test.as_ref().map(|test| {
             json!({
@@ -98,79 +96,22 @@ pub fn run(args: &Args) -> Result<()> {
 /// What cards and results name as their writer.
 pub const WRITTEN_BY: &str = concat!("hark ", env!("CARGO_PKG_VERSION"));
 
-/// Trains one run of a study.
-pub fn train_request(
-    home: &Home,
-    request: TrainRequest<'_>,
-    on_event: OnEvent<'_>,
-) -> Result<TrainResult, Error> {
-    let training = Training {
-        recipe: request.recipe,
-        run: request.run,
-        resume: request.resume,
-        workers: request.threads,
-        threads: request.threads,
-        label: "",
+/// Trainings with the models and caches of this machine.
+pub fn trainer(home: &Home) -> Trainer {
+    Trainer {
+        models: home.models(),
         cache: home.training(),
-    };
-    training.run_watched(home, on_event)
+        embeddings: home.embeddings(),
+        written_by: WRITTEN_BY.to_owned(),
+    }
 }
 
-/// One training, from the program's side.
-pub struct Training<'a> {
-    /// With its data sets named.
-    pub recipe: Recipe,
-    /// The run's folder.
-    pub run: &'a Path,
-    /// Whether to go on with what is there.
-    pub resume: bool,
-    /// Threads that read recordings.
-    pub workers: usize,
-    /// Threads that compute.
-    pub threads: usize,
-    /// What the progress line calls it.
-    pub label: &'a str,
-    /// Where decoded recordings and features are kept.
-    pub cache: PathBuf,
-}
-
-impl Training<'_> {
-    /// Trains, with a progress line on a terminal.
-    pub fn run(self, home: &Home) -> Result<TrainResult, Error> {
-        let line = Mutex::new(Line::new(self.label));
-        let lock = || line.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = self.run_watched(home, &|told| lock().show(&told));
-        lock().clear();
-        outcome
-    }
-
-    /// Trains and tells how it goes.
-    pub fn run_watched(self, home: &Home, on_event: OnEvent<'_>) -> Result<TrainResult, Error> {
-        let models = home.models();
-        let refused = |what: &str, error: &dyn std::fmt::Display| Error::Model {
-            what: format!("{what}{error:#}"),
-        };
-        let folder = |name: &str| models.find(name).map_err(|error| refused("", &error));
-        let sentence_encoder = |name: &str| {
-            let opened = models.open_sentence_encoder(name);
-            opened.map_err(|error| refused("objective.sentence-encoder: ", &error))
-        };
-        let training = hark_learn::Training {
-            recipe: self.recipe,
-            run: self.run,
-            resume: self.resume,
-            workers: self.workers,
-            compute: &Compute::cpu(self.threads),
-            models: Models {
-                folder: &folder,
-                sentence_encoder: &sentence_encoder,
-            },
-            cache: Some(&self.cache),
-            embeddings: Some(&home.embeddings()),
-            written_by: WRITTEN_BY,
-        };
-        hark_learn::train(training, on_event)
-    }
+/// Trains, with a progress line on a terminal.
+pub fn shown(trainer: &Trainer, request: TrainRequest<'_>, label: &str) -> Result<TrainResult, Error> {
+    let line = Mutex::new(Line::new(label));
+    let outcome = trainer.train(request, &|event| lock(&line).show(&event));
+    lock(&line).clear();
+    outcome
 }
 
 /// The progress line of a training.
@@ -204,7 +145,7 @@ impl Line {
         }
     }
 
-    pub fn show(&mut self, told: &TrainEvent<'_>) -> ControlFlow<()> {
+    fn show(&mut self, told: &TrainEvent<'_>) -> ControlFlow<()> {
         match told {
             TrainEvent::Preparing { what, done, total } => {
                 if self.preparing.as_ref().is_none_or(|(name, _)| name != what) {

@@ -375,7 +375,10 @@ fn other_truths_are_read_from_files() {
     let of_judged = place.json(&["eval", "run", "--truth", &ratings, "--judged-only", "--json"]);
     assert!((chance(&of_judged) - 0.5).abs() < 1e-12);
     let refused = place.fails(&["eval", "run", "--truth", "scenes", "--judged-only"]);
-    assert!(refused.contains("--judged-only needs"), "{refused}");
+    assert!(
+        refused.contains("found not relevant; omit --judged-only"),
+        "{refused}"
+    );
     // Each truth leaves its own scored queries, and figures by different ones are not compared.
     place.ok(&[
         "eval", "run", "--truth", &ratings, "--truth", "scenes", "-o", "judged",
@@ -386,7 +389,7 @@ fn other_truths_are_read_from_files() {
     let refused = place.fails(&["compare", "--a", pairs, "--b", scenes]);
     assert!(refused.contains("different truths"), "{refused}");
     let refused = place.fails(&["eval", "run", "--truth", &ratings, "--truth", &ratings]);
-    assert!(refused.contains("two --truth are called ratings"), "{refused}");
+    assert!(refused.contains("two truths are called ratings"), "{refused}");
     let several = place.write(
         "several.csv",
         format!("query,clip\n{own}#1,{own}\n{own}#1,{other}\n"),

@@ -211,7 +211,10 @@ fn recordings_of_every_kind_become_rows() {
         "--clip-seconds",
         "2",
     ]);
-    assert!(message.contains("another model or --clip-seconds"), "{message}");
+    assert!(
+        message.contains("another clip length") && message.contains("omit --resume"),
+        "{message}"
+    );
     let message = place.fails(&["embed", &wav, "--model", "tiny", "-o", "none/clips.npy"]);
     assert!(message.contains("cannot write"), "{message}");
 }

@@ -12,6 +12,7 @@
 //! The same seed gives the same bytes.
 
 mod fit;
+mod save;
 mod subspace;
 mod units;
 
@@ -25,6 +26,7 @@ use crate::Error;
 use fit::{Batch, Student};
 use hark_work::progress::Progress;
 use hark_work::random::Random;
+pub use save::Saved;
 
 /// The constant a of step 3: words more frequent than one in a thousand lose weight.
 const COMMON: f64 = 1e-3;

@@ -3,14 +3,14 @@
 //! Out: the datasets, each with its key in the recipe if it has one. An option that does not belong to the kind is
 //! refused as bad usage, with the kinds that it belongs to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use hark_corpus::{DatasetConfig, Exclusion, WavcapsSource};
-use hark_learn::recipe::Recipe;
+use hark_learn::sets;
 
 use crate::home::Home;
 
@@ -136,7 +136,7 @@ impl SetArgs {
         Ok(())
     }
 
-    fn configs(&self, kind: Kind, path: &std::path::Path) -> Vec<DatasetConfig> {
+    fn configs(&self, kind: Kind, path: &Path) -> Vec<DatasetConfig> {
         let root = path.to_owned();
         let splits = |all: [&str; 3]| match self.splits.as_slice() {
             [] => all.map(str::to_owned).to_vec(),
@@ -195,40 +195,17 @@ fn source_parser() -> impl TypedValueParser<Value = WavcapsSource> {
 }
 
 /// The sets of a recipe; soundscapes are looked for where `hark train` makes them.
-fn of_recipe(path: &std::path::Path) -> Result<Vec<Asked>> {
-    let recipe = Recipe::read(path, &[])?;
-    let made = [&recipe.data.train, &recipe.data.validation, &recipe.data.test].map(Vec::is_empty);
-    let has_soundscapes = recipe.soundscapes.is_some();
-    let recipe = match &recipe.soundscapes {
-        Some(config) => {
-            let folder = hark_soundscape::folder_for(config, &Home::find()?.soundscapes())?;
-            recipe.with_soundscapes_at(&folder)
-        }
-        None => recipe,
-    };
+fn of_recipe(path: &Path) -> Result<Vec<Asked>> {
     let remedy = format!(
         "these soundscapes are generated when hark train {} starts",
         path.display()
     );
-    let parts = [
-        ("data.train", recipe.data.train),
-        ("data.validation", recipe.data.validation),
-        ("data.test", recipe.data.test),
-    ];
-    let mut asked = Vec::new();
-    for ((part, sets), made) in parts.into_iter().zip(made) {
-        asked.extend(sets.into_iter().map(|config| Asked {
-            part: Some(part),
-            config,
-            by_name: true,
-            remedy: (made && has_soundscapes).then(|| remedy.clone()),
-        }));
-    }
-    if asked.is_empty() {
-        bail!(
-            "{}: the recipe names no datasets; add [soundscapes], or data.train, data.validation and data.test",
-            path.display()
-        );
-    }
-    Ok(asked)
+    let sets = sets::of_recipe(path, &Home::find()?.soundscapes())?;
+    let asked = sets.into_iter().map(|set| Asked {
+        part: Some(set.part),
+        config: set.config,
+        by_name: true,
+        remedy: set.is_generated.then(|| remedy.clone()),
+    });
+    Ok(asked.collect())
 }

@@ -1,186 +1,169 @@
-//! An evaluation for people and for machines.
+//! An evaluation as a table, and its progress.
 
-use anyhow::Result;
-use hark_evaluate::slices::SLICES;
-use hark_evaluate::{Direction, ScoredQuery};
-use hark_metrics::{MeanMetrics, RECALL_CUTS};
-use serde_json::{Value, json};
+use std::ops::ControlFlow;
+use std::sync::Mutex;
 
-use super::{Args, Evaluation, Judgement, TieOrder};
-use crate::output;
+use hark_evaluate::report::{EvaluationReport, JudgementReport, MeansReport, SliceReport};
+use hark_evaluate::{Direction, SplitEvent};
+use hark_work::workers::lock;
+use indicatif::ProgressBar;
 
-pub(super) fn print(args: &Args, evaluation: &Evaluation) -> Result<()> {
-    if args.json {
-        return output::print_json(&as_json(args, evaluation));
+use crate::{output, progress};
+
+pub(super) fn table(report: &EvaluationReport) -> String {
+    let mut text = format!("{}\n", report.of);
+    if report.clips > 0 {
+        text.push_str(&format!("{} clips, ", output::group_digits(report.clips)));
     }
-    output::print(&table(evaluation))
-}
-
-fn table(evaluation: &Evaluation) -> String {
-    let mut text = format!("{}\n", evaluation.title);
-    if evaluation.clips > 0 {
-        text.push_str(&format!(
-            "{} clips, {} captions; in percent\n",
-            output::group_digits(evaluation.clips),
-            output::group_digits(evaluation.captions)
-        ));
-    } else {
-        text.push_str(&format!(
-            "{} queries; in percent\n",
-            output::group_digits(evaluation.captions)
-        ));
-    }
-    let cut = evaluation.judgements.first().map_or(10, |first| first.report.cut);
+    let what = if report.clips > 0 { "captions" } else { "queries" };
+    text.push_str(&format!(
+        "{} {what}; in percent\n",
+        output::group_digits(report.captions)
+    ));
     let mut by = "";
-    for judgement in &evaluation.judgements {
-        if judgement.scores.kind.relevance != by {
-            by = &judgement.scores.kind.relevance;
-            text.push_str(&format!("\nby {by}\n{:24}{:>9}", "", format!("mAP@{cut}")));
-            for name in ["R@1", "R@5", "R@10", "hit@1", "hit@5", "hit@10", "MRR"] {
-                text.push_str(&format!("{name:>8}"));
-            }
-            if judgement.graded.is_some() {
-                text.push_str(&format!("{:>9}", format!("nDCG@{cut}")));
-            }
-            text.push_str(&format!("{:>13}\n", "median rank"));
+    for judgement in &report.judgements {
+        if judgement.by != by {
+            by = &judgement.by;
+            text.push_str(&format!("\nby {by}\n{}", header(judgement)));
         }
-        let graded = judgement.graded.as_ref();
-        let median = format!("{:.1}", judgement.report.median_rank);
-        text.push_str(&row(
-            judgement.scores.kind.direction.title(),
-            &judgement.report.mean,
-            graded.map(|graded| graded.mean),
-            &median,
-        ));
-        text.push_str(&row(
-            "  chance",
-            &judgement.report.chance,
-            graded.map(|graded| graded.chance),
-            "",
-        ));
+        let median = judgement.median_rank.unwrap_or(f64::INFINITY);
+        let direction = judgement.direction.parse().map_or("", Direction::title);
+        text.push_str(&row(direction, &judgement.mean, &format!("{median:.1}")));
+        text.push_str(&row("  chance", &judgement.chance, ""));
         if judgement.left_out > 0 {
+            let left_out = output::group_digits(judgement.left_out);
             text.push_str(&format!(
-                "  {} queries have no relevant item and are left out\n",
-                output::group_digits(judgement.left_out)
+                "  {left_out} queries have no relevant item and are left out\n"
             ));
         }
     }
-    let first = evaluation.judgements.first();
-    if let Some(judgement) = first.filter(|judgement| has_words(judgement)) {
-        text.push_str(&format!(
-            "\n{:<40}{:>9}{:>9}{:>8}\n",
-            "text to audio by what queries say:",
-            "queries",
-            format!("mAP@{cut}"),
-            "R@10"
-        ));
-        for slice in sliced(judgement) {
-            text.push_str(&format!(
-                "  {:<38}{:>9}{:>9}{:>8}\n",
-                format!("{}: {}", slice.by, slice.name),
-                output::group_digits(slice.queries),
-                percent(slice.map),
-                percent(slice.recall)
-            ));
-        }
+    let first = report.judgements.first();
+    if let Some((judgement, slices)) = first.and_then(|first| Some((first, first.slices.as_ref()?))) {
+        text.push_str(&slice_table(judgement.cut, slices));
     }
     text
 }
 
-fn percent(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{:.1}", 100.0 * value))
+fn header(judgement: &JudgementReport) -> String {
+    let cut = judgement.cut;
+    let mut text = format!("{:24}{:>9}", "", format!("mAP@{cut}"));
+    for name in ["R@1", "R@5", "R@10", "hit@1", "hit@5", "hit@10", "MRR"] {
+        text.push_str(&format!("{name:>8}"));
+    }
+    if judgement.mean.ndcg.is_some() {
+        text.push_str(&format!("{:>9}", format!("nDCG@{cut}")));
+    }
+    format!("{text}{:>13}\n", "median rank")
 }
 
-fn row(name: &str, means: &MeanMetrics, ndcg: Option<f64>, median: &str) -> String {
-    let mut text = format!("{name:<24}{:>9.1}", 100.0 * means.average_precision);
-    for value in means
-        .recall
-        .iter()
-        .chain(&means.hit)
-        .chain([&means.reciprocal_rank])
-    {
+fn row(name: &str, means: &MeansReport, median: &str) -> String {
+    let mut text = format!("{name:<24}{:>9.1}", 100.0 * means.map);
+    let (recall, hit) = (
+        [means.recall_1, means.recall_5, means.recall_10],
+        [means.hit_1, means.hit_5, means.hit_10],
+    );
+    for value in recall.into_iter().chain(hit).chain([means.mrr]) {
         text.push_str(&format!("{:>8.1}", 100.0 * value));
     }
-    if let Some(ndcg) = ndcg {
+    if let Some(ndcg) = means.ndcg {
         text.push_str(&format!("{:>9.1}", 100.0 * ndcg));
     }
     text.push_str(&format!("{median:>13}"));
     format!("{}\n", text.trim_end())
 }
 
-/// Queries of stored vectors and foreign runs may be without words.
-fn has_words(judgement: &Judgement) -> bool {
-    judgement.scores.kind.direction == Direction::TextToAudio
-        && judgement
-            .scores
-            .queries
-            .iter()
-            .any(|query| !query.text.is_empty())
-}
-
-/// The figures of one slice.
-struct Sliced {
-    by: &'static str,
-    name: &'static str,
-    queries: usize,
-    map: Option<f64>,
-    recall: Option<f64>,
-}
-
-fn sliced(judgement: &Judgement) -> Vec<Sliced> {
-    let slices = SLICES.iter().map(|slice| {
-        let queries: Vec<&ScoredQuery> = judgement
-            .scores
-            .queries
-            .iter()
-            .filter(|query| slice.has(&query.text))
-            .collect();
-        let mean = |value: fn(&ScoredQuery) -> f64| {
-            let sum: f64 = queries.iter().map(|query| value(query)).sum();
-            (!queries.is_empty()).then(|| sum / queries.len() as f64)
-        };
-        Sliced {
-            by: slice.by,
-            name: slice.name,
-            queries: queries.len(),
-            map: mean(|query| query.found.average_precision),
-            recall: mean(|query| query.found.recall[2]),
-        }
-    });
-    slices.collect()
-}
-
-pub(super) fn as_json(args: &Args, evaluation: &Evaluation) -> Value {
-    let judgements = evaluation.judgements.iter().map(|judgement| {
-        let graded = judgement.graded.as_ref();
-        let mut value = json!({
-            "direction": judgement.scores.kind.direction.name(), "by": judgement.scores.kind.relevance, "cut": judgement.report.cut,
-            "queries": judgement.scores.queries.len(), "left_out": judgement.left_out,
-            "mean": means(&judgement.report.mean, graded.map(|graded| graded.mean)),
-            "chance": means(&judgement.report.chance, graded.map(|graded| graded.chance)),
-            // JSON has no infinity: of a run that found nothing for half of the queries there is no median.
-            "median_rank": Some(judgement.report.median_rank).filter(|rank| rank.is_finite()),
-        });
-        if has_words(judgement) {
-            let slices = sliced(judgement).into_iter().map(|slice| {
-                json!({"by": slice.by, "name": slice.name, "queries": slice.queries, "map": slice.map, "recall_10": slice.recall})
-            });
-            value["slices"] = slices.collect();
-        }
-        value
-    });
-    json!({
-        "format": "hark evaluation 1", "of": evaluation.title, "clips": evaluation.clips, "captions": evaluation.captions,
-        "ties": if args.ties == TieOrder::Hash { "hash" } else { "trec" }, "model": args.model, "data": args.data, "split": args.split,
-        "judgements": judgements.collect::<Vec<_>>(),
-    })
-}
-
-fn means(means: &MeanMetrics, ndcg: Option<f64>) -> Value {
-    let mut value = json!({"map": means.average_precision, "mrr": means.reciprocal_rank, "ndcg": ndcg});
-    for (nth, cut) in RECALL_CUTS.iter().enumerate() {
-        value[format!("recall_{cut}")] = means.recall[nth].into();
-        value[format!("hit_{cut}")] = means.hit[nth].into();
+fn slice_table(cut: usize, slices: &[SliceReport]) -> String {
+    let percent =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{:.1}", 100.0 * value));
+    let line = |name: &str, [queries, map, recall]: [String; 3]| {
+        format!("{name:<40}{queries:>9}{map:>9}{recall:>8}\n")
+    };
+    let titles = ["queries".to_owned(), format!("mAP@{cut}"), "R@10".to_owned()];
+    let mut text = format!("\n{}", line("text to audio by what queries say:", titles));
+    for slice in slices {
+        let cells = [
+            output::group_digits(slice.queries),
+            percent(slice.map),
+            percent(slice.recall_10),
+        ];
+        text.push_str(&line(&format!("  {}: {}", slice.by, slice.name), cells));
     }
-    value
+    text
+}
+
+/// Progress of embedding a split: captions, then recordings.
+#[derive(Default)]
+pub(super) struct Display {
+    shown: Mutex<Shown>,
+}
+
+#[derive(Default)]
+struct Shown {
+    items: Option<(&'static str, ProgressBar)>,
+    recordings: Option<progress::Recordings>,
+    clips: (u64, u64),
+}
+
+impl Display {
+    pub fn show(&self, event: &SplitEvent<'_>) -> ControlFlow<()> {
+        let mut shown = lock(&self.shown);
+        match *event {
+            SplitEvent::Opened { done, total } => shown.items("looking at recordings", done, total),
+            SplitEvent::Captions { done, total } => shown.items("embedding captions", done, total),
+            SplitEvent::Segment { seconds } => {
+                shown.recordings().heard(seconds);
+                shown.clips()
+            }
+            SplitEvent::Clip { done, total, failed } => {
+                shown.clips = (done, total);
+                if let Some((clip, error)) = failed {
+                    shown
+                        .recordings()
+                        .print(&format!("hark: {}: {error}", clip.path.display()));
+                }
+                shown.clips()
+            }
+            SplitEvent::NotCached(error) => {
+                shown.clear();
+                eprintln!("hark: warning: the vectors could not be kept for next time: {error}");
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
+    pub fn clear(&self) {
+        lock(&self.shown).clear();
+    }
+}
+
+impl Shown {
+    fn items(&mut self, what: &'static str, done: u64, total: u64) -> ControlFlow<()> {
+        if self.items.as_ref().is_none_or(|(shown, _)| *shown != what) {
+            self.clear();
+        }
+        let (_, bar) = self.items.get_or_insert_with(|| (what, progress::items(what)));
+        progress::show(bar, done, total)
+    }
+
+    fn recordings(&mut self) -> &mut progress::Recordings {
+        if let Some((_, bar)) = self.items.take() {
+            bar.finish_and_clear();
+        }
+        self.recordings
+            .get_or_insert_with(|| progress::Recordings::new("embedding"))
+    }
+
+    fn clips(&mut self) -> ControlFlow<()> {
+        let (done, total) = self.clips;
+        self.recordings().show(done, total)
+    }
+
+    fn clear(&mut self) {
+        if let Some((_, bar)) = self.items.take() {
+            bar.finish_and_clear();
+        }
+        if let Some(recordings) = self.recordings.take() {
+            recordings.clear();
+        }
+    }
 }

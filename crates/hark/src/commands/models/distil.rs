@@ -1,16 +1,14 @@
 //! `hark models distil`: a static encoder from a sentence encoder.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args as ClapArgs;
-use hark_encode::sentence::{CachedSentenceEncoder, Card, CardCaptions, SentenceModel, StaticEncoder};
-use hark_learn::distil::{Distilled, Options, Teacher, distil};
+use hark_encode::sentence::{CachedSentenceEncoder, Card, CardCaptions, SentenceModel};
+use hark_learn::distil::{Options, Teacher, distil};
 use hark_models::PublishedModel;
 use hark_work::files::hex;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use crate::commands::inputs::{CaptionArgs, ThreadArgs, warn};
 use crate::home::Home;
@@ -80,6 +78,9 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let (vocabulary, dim) = (folder.tokenizer()?.vocabulary(), folder.dim());
     let fingerprint = hex(&folder.fingerprint()?);
+    if args.captions.files.iter().any(|path| path == Path::new("-")) {
+        bail!("distil reads files, so that its card can say which");
+    }
     let set = args.captions.read()?;
     let card = card(args, fingerprint)?;
     let threads = args.threads.count();
@@ -113,21 +114,12 @@ pub fn run(args: &Args) -> Result<()> {
     let made = distil(&set.texts(), &mut teacher, &options, watch)?;
     bar.finish_and_clear();
 
-    let bytes = StaticEncoder::to_bytes(&made.parts, &card)?;
-    fs_err::create_dir_all(&args.out)?;
-    let readme = readme(&card, &made, &bytes);
-    output::write_whole(&args.out.join("README.md"), |file| {
-        Ok(file.write_all(readme.as_bytes())?)
-    })?;
-    // The model comes last: a folder with one is complete.
-    output::write_whole(&args.out.join("model.safetensors"), |file| {
-        Ok(file.write_all(&bytes)?)
-    })?;
+    let saved = made.save(&args.out, &card)?;
     if args.json {
         return output::print_json(&json!({
             "out": args.out,
-            "bytes": bytes.len(),
-            "sha256": hex(&Sha256::digest(&bytes)),
+            "bytes": saved.bytes,
+            "sha256": saved.sha256,
             "captions": made.captions,
             "words_and_pieces": made.words,
             "pairs": made.pairs,
@@ -138,7 +130,7 @@ pub fn run(args: &Args) -> Result<()> {
     output::print(&format!(
         "{}: {} bytes, {} words and pieces, {} pairs; fitted on {} different captions, loss {:.4} to {:.4}\n",
         args.out.display(),
-        output::group_digits(bytes.len()),
+        output::group_digits(saved.bytes),
         output::group_digits(made.words),
         output::group_digits(made.pairs),
         output::group_digits(made.captions),
@@ -152,18 +144,11 @@ fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
     let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = last(&args.out).context("--out has no name")?;
     let teacher = last(Path::new(&args.teacher)).context("--teacher has no name")?;
-    let mut captions = Vec::new();
-    for path in &args.captions.files {
-        let file = last(path)
-            .filter(|name| name != "-")
-            .context("distil reads files, so that its card can say which")?;
-        let sha256 = hex(&Sha256::digest(fs_err::read(path)?));
-        captions.push(CardCaptions {
-            file,
-            sha256,
-            captions: args.captions.columns.read(path)?.captions.len(),
-        });
-    }
+    let captions = args.captions.files.iter().map(|path| {
+        let count = args.captions.columns.read(path)?.captions.len();
+        Ok(CardCaptions::of_file(path, count)?)
+    });
+    let captions = captions.collect::<Result<Vec<_>>>()?;
     let files: String = captions
         .iter()
         .map(|captions| format!(" --captions {}", captions.file))
@@ -194,38 +179,4 @@ fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
         teacher_licence,
         captions_licence,
     })
-}
-
-/// The card for people, beside the model.
-fn readme(card: &Card, made: &Distilled, bytes: &[u8]) -> String {
-    let captions: String = card
-        .captions
-        .iter()
-        .map(|file| {
-            format!(
-                "- `{}`, {} captions, sha256 {}\n",
-                file.file,
-                output::group_digits(file.captions),
-                file.sha256
-            )
-        })
-        .collect();
-    format!(
-        "# {}\n\nA static sentence encoder: vectors of {} units ({} words and pieces of words, {} pairs of words), {} \
-         dimensions, 8 bits.\n\nTeacher: `{}` (licence {}, fingerprint {})\n\nFitted on {} different captions (licence {}) of\n\n{captions}\n\
-         by\n\n```sh\n{}\n```\n\n`model.safetensors`: {} bytes, sha256 {}\n",
-        card.name,
-        output::group_digits(made.words + made.pairs),
-        output::group_digits(made.words),
-        output::group_digits(made.pairs),
-        made.parts.bias.len(),
-        card.teacher,
-        card.teacher_licence,
-        card.teacher_fingerprint,
-        output::group_digits(made.captions),
-        card.captions_licence,
-        card.command,
-        output::group_digits(bytes.len()),
-        hex(&Sha256::digest(bytes)),
-    )
 }

@@ -1,0 +1,109 @@
+//! Which datasets a name, a recipe or the run of a model means.
+
+use std::path::Path;
+
+use hark_corpus::DatasetConfig;
+use hark_soundscape as soundscape;
+use hark_work::progress::Progress;
+
+use crate::recipe::{Recipe, wrong};
+use crate::{Error, run};
+
+/// A dataset of a recipe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecipeSet {
+    /// Its key: `data.train`, `data.validation` or `data.test`.
+    pub part: &'static str,
+    /// Its layout and folder.
+    pub config: DatasetConfig,
+    /// Whether a training generates it.
+    pub is_generated: bool,
+}
+
+/// All datasets of a recipe, with soundscapes where a training generates them below `place`.
+///
+/// # Errors
+/// [`Error::Recipe`] if it names none, and if its soundscapes cannot be made.
+pub fn of_recipe(path: &Path, place: &Path) -> Result<Vec<RecipeSet>, Error> {
+    let mut recipe = Recipe::read(path, &[])?;
+    let absent = recipe.data.parts().map(|(_, sets)| sets.is_empty());
+    let config = recipe.soundscapes.clone();
+    if let Some(config) = &config {
+        recipe = recipe.with_soundscapes_at(&soundscape::folder_for(config, place)?);
+    }
+    let sets = recipe
+        .data
+        .parts()
+        .into_iter()
+        .zip(absent)
+        .flat_map(|((part, sets), absent)| {
+            let is_generated = absent && config.is_some();
+            sets.iter().map(move |config| RecipeSet {
+                part,
+                config: config.clone(),
+                is_generated,
+            })
+        });
+    let sets: Vec<RecipeSet> = sets.collect();
+    if sets.is_empty() {
+        return Err(Error::Recipe {
+            path: path.to_owned(),
+            what: "the recipe names no datasets; add [soundscapes], or data.train, data.validation and data.test".into(),
+        });
+    }
+    Ok(sets)
+}
+
+/// The datasets that are evaluated: `KIND:PATH` or a recipe's file, and a split of it. Without `data`, those of the run
+/// that the model's folder belongs to. Soundscapes are generated below `place` if they are not there yet.
+///
+/// # Errors
+/// If nothing says which datasets, there is no such split, or soundscapes cannot be made; [`Error::Cancelled`].
+pub fn evaluated(
+    data: Option<&str>,
+    split: Option<&str>,
+    model: &Path,
+    (place, threads): (&Path, usize),
+    progress: Progress<'_>,
+) -> Result<Vec<DatasetConfig>, Error> {
+    let path = if let Some(data) = data {
+        if let Some(config) = DatasetConfig::named(data, split)? {
+            return Ok(vec![config]);
+        }
+        Path::new(data).to_owned()
+    } else {
+        let recipe = model.parent().map(|folder| folder.join(run::RECIPE));
+        let recipe = recipe.filter(|path| path.is_file());
+        recipe.ok_or_else(|| Error::NoDataNamed {
+            model: model.to_owned(),
+        })?
+    };
+    // The recipe of a run may be older than a key's name.
+    let recipe = if path.file_name().is_some_and(|name| name == run::RECIPE) {
+        Recipe::read_resolved(&path)?
+    } else {
+        Recipe::read(&path, &[])?
+    };
+    // A run's own recipe has its soundscapes named already.
+    let recipe = if recipe.data.test.is_empty() {
+        recipe.with_generated_soundscapes(place, threads, progress)?
+    } else {
+        recipe
+    };
+    let name = split.unwrap_or("test");
+    let part = recipe
+        .data
+        .parts()
+        .into_iter()
+        .find(|(part, _)| part.strip_prefix("data.") == Some(name));
+    let Some((part, sets)) = part else {
+        return wrong("split", name, "train, validation or test for a recipe");
+    };
+    if sets.is_empty() {
+        return Err(Error::Recipe {
+            path,
+            what: format!("it names no sets for {part}"),
+        });
+    }
+    Ok(sets.to_vec())
+}
