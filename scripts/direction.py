@@ -40,7 +40,7 @@ ALLOWED = {
         "hark-models", "hark-nearest", "hark-relevance", "hark-soundscape", "hark-work",
     },
     "hark-catalogue": {"hark-nearest", "hark-work"},
-    "hark-library": {"hark-audio", "hark-catalogue", "hark-encode", "hark-models", "hark-work"},
+    "hark-library": {"hark-audio", "hark-catalogue", "hark-corpus", "hark-encode", "hark-models", "hark-work"},
     "hark-serve": {"hark-audio", "hark-catalogue", "hark-work"},
 }
 # Programs may use everything, print, and read the environment.

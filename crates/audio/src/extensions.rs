@@ -1,4 +1,4 @@
-//! The extensions by which audio files are recognised when folders are listed.
+//! By what audio files are recognised when folders are listed: their extensions or, without one, their first bytes.
 
 use std::path::Path;
 
@@ -18,9 +18,70 @@ pub fn has_audio_extension(name: &Path) -> bool {
     })
 }
 
+/// Formats that many players read and hark does not, by their extensions: a folder's summary names such files.
+pub const UNSUPPORTED_EXTENSIONS: [&str; 16] = [
+    "wma", "ape", "wv", "tta", "mpc", "dsf", "dff", "amr", "ac3", "dts", "ra", "rm", "mid", "midi", "spx",
+    "au",
+];
+
+/// Whether a file is a recording in a format that hark does not read, by its extension.
+pub fn has_unsupported_extension(name: &Path) -> bool {
+    let extension = name.extension().and_then(|extension| extension.to_str());
+    let is = |known: &&str| extension.is_some_and(|extension| known.eq_ignore_ascii_case(extension));
+    UNSUPPORTED_EXTENSIONS.iter().any(is)
+}
+
+/// How many of a file's first bytes [`looks_like_audio`] needs.
+pub const HEADER_BYTES: usize = 12;
+
+/// Whether a file begins as audio files of a known format do. It is strict, as it is asked of files that nothing else says to be
+/// audio: of MP3 it takes only files with an ID3v2 tag.
+pub fn looks_like_audio(header: &[u8]) -> bool {
+    let at = |place: usize, magic: &[u8]| header.get(place..place + magic.len()) == Some(magic);
+    let riff = (at(0, b"RIFF") || at(0, b"RF64") || at(0, b"RIFX")) && at(8, b"WAVE");
+    let aiff = at(0, b"FORM") && (at(8, b"AIFF") || at(8, b"AIFC"));
+    let starts = [
+        b"fLaC".as_slice(),
+        b"OggS",
+        b"ID3\x02",
+        b"ID3\x03",
+        b"ID3\x04",
+        b"caff",
+        b"riff\x2e\x91\xcf\x11",
+    ];
+    riff || aiff || at(4, b"ftypM4A") || starts.iter().any(|magic| at(0, magic))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_without_an_extension_are_known_by_their_first_bytes() {
+        for header in [
+            b"RIFF\x24\0\0\0WAVE".as_slice(),
+            b"RF64\xff\xff\xff\xffWAVE",
+            b"FORM\0\0\0\x2eAIFC",
+            b"fLaC\0\0\0\x22....",
+            b"OggS\0\x02......",
+            b"ID3\x04\0\0......",
+            b"\0\0\0\x20ftypM4A ",
+        ] {
+            assert!(looks_like_audio(header), "{header:?}");
+        }
+        for header in [
+            b"RIFF\x24\0\0\0AVI ".as_slice(),
+            b"#!/bin/sh",
+            b"\0\0\0\x20ftypisom",
+            b"\xff\xfb\x90\0",
+            b"fL",
+            b"",
+        ] {
+            assert!(!looks_like_audio(header), "{header:?}");
+        }
+        assert!(has_unsupported_extension(Path::new("a/Take.WMA")));
+        assert!(!has_unsupported_extension(Path::new("a/wma")));
+    }
 
     #[test]
     fn extensions_are_compared_without_case() {

@@ -40,7 +40,10 @@ mod wav;
 
 pub use decode::{Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MAX_CHANNELS, MAX_EMPTY_PACKETS, probe};
 pub use error::Error;
-pub use extensions::{AUDIO_EXTENSIONS, has_audio_extension};
+pub use extensions::{
+    AUDIO_EXTENSIONS, HEADER_BYTES, UNSUPPORTED_EXTENSIONS, has_audio_extension, has_unsupported_extension,
+    looks_like_audio,
+};
 pub use fingerprint::{
     DELAY, Fingerprint, FingerprintError, Fingerprinter, LENGTHS, LIMIT, distance, same_recording,
 };

@@ -1,6 +1,7 @@
 //! What a library stores of a recording.
 
 use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,21 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// What a file's metadata says.
+    ///
+    /// # Errors
+    /// If the system does not tell when a file was changed.
+    pub fn of(file: &std::fs::Metadata) -> std::io::Result<Self> {
+        let modified = match file.modified()?.duration_since(UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |nanos| -nanos),
+        };
+        Ok(Self {
+            size: file.len(),
+            modified,
+        })
+    }
+
     /// The day of the last change, in UTC: `2026-11-15`.
     pub fn day(&self) -> String {
         day::day_of(self.modified)

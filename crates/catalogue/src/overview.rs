@@ -1,4 +1,4 @@
-//! Counts the files in each folder directly below the roots.
+//! Counts the files in each folder of the library.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,54 @@ use crate::filter::folder_contains;
 
 /// Values of one kind that an overview has at most.
 pub(crate) const MAX: usize = 500;
+/// Folders that an overview has at most.
+const MAX_FOLDERS: usize = 5_000;
 
-/// The roots and the folders right below them, each with the files that it holds at any depth: at most 500, by name.
+/// The roots and all folders below them, each with the files that it holds at any depth. A folder comes before those in it, and
+/// these before the next one beside it. There are at most 5,000: of more, those nearest to the roots.
 pub(crate) fn folders<'a>(roots: &[String], paths: impl Iterator<Item = &'a str>) -> Vec<Count> {
-    let mut counts: BTreeMap<String, u64> = roots.iter().map(|root| (root.clone(), 0)).collect();
-    let mut add = |folder: &str| match counts.get_mut(folder) {
-        Some(count) => *count += 1,
-        None => _ = counts.insert(folder.to_owned(), 1),
+    // Keys with NUL for `/`, which sorts before all that a name can have: `a/b` comes before `a-b`.
+    let key = |folder: &str| folder.trim_end_matches('/').replace('/', "\0");
+    let mut counts: BTreeMap<String, (usize, Count)> = BTreeMap::new();
+    let mut add = |folder: &str, depth: usize, files: u64| {
+        let value = || Count {
+            value: folder.to_owned(),
+            files: 0,
+        };
+        let (least, count) = counts.entry(key(folder)).or_insert_with(|| (depth, value()));
+        *least = depth.min(*least);
+        count.files += files;
     };
+    for root in roots {
+        add(root, 0, 0);
+    }
     for path in paths {
-        // Of two roots, one right below the other, the lower one is also a folder of the upper one: it counts once.
-        let mut of_path: Vec<&str> = Vec::new();
+        // Of two roots, one below the other, the lower one is also a folder of the upper one: it counts once.
+        let mut of_path: Vec<(&str, usize)> = Vec::new();
         for root in roots.iter().filter(|root| folder_contains(root, path)) {
-            of_path.push(root);
+            of_path.push((root, 0));
             let above = root.trim_end_matches('/').len() + 1;
-            if let Some(end) = path.get(above..).and_then(|below| below.find('/'))
-                && let Some(folder) = path.get(..above + end)
-            {
-                of_path.push(folder);
-            }
+            let below = path.get(above..).unwrap_or_default();
+            let ends = below.match_indices('/').map(|(end, _)| above + end);
+            of_path.extend(
+                (1..)
+                    .zip(ends)
+                    .filter_map(|(depth, end)| Some((path.get(..end)?, depth))),
+            );
         }
         of_path.sort_unstable();
-        of_path.dedup();
-        of_path.into_iter().for_each(&mut add);
+        of_path.dedup_by_key(|(folder, _)| folder.trim_end_matches('/'));
+        for (folder, depth) in of_path {
+            add(folder, depth, 1);
+        }
     }
-    counts
-        .into_iter()
-        .take(MAX)
-        .map(|(value, files)| Count { value, files })
-        .collect()
+    let mut depths: Vec<usize> = counts.values().map(|(depth, _)| *depth).collect();
+    depths.sort_unstable();
+    let deepest = depths.get(MAX_FOLDERS).copied().unwrap_or(usize::MAX);
+    let nearest = counts
+        .into_values()
+        .filter(|(depth, _)| *depth < deepest || deepest == 0);
+    nearest.map(|(_, count)| count).take(MAX_FOLDERS).collect()
 }
 
 #[cfg(test)]
@@ -59,8 +78,43 @@ mod tests {
             .collect();
         assert_eq!(
             counts,
-            [("/a", 4), ("/a/", 1), ("/a/b", 2), ("/a/b/c", 1), ("/ab", 1)]
+            [("/a", 4), ("/a/b", 2), ("/a/b/c", 1), ("/a/b/c/d", 1), ("/ab", 1)]
         );
+    }
+
+    #[test]
+    fn folders_come_as_a_tree() {
+        let paths = [
+            "/s/a b/c/1.wav",
+            "/s/a-b/2.wav",
+            "/s/a/x/3.wav",
+            "/s/a/4.wav",
+            "/s/5.wav",
+        ];
+        let counts = folders(&["/s".to_owned()], paths.into_iter());
+        let counts: Vec<_> = counts
+            .iter()
+            .map(|count| (count.value.as_str(), count.files))
+            .collect();
+        assert_eq!(
+            counts,
+            [
+                ("/s", 5),
+                ("/s/a", 2),
+                ("/s/a/x", 1),
+                ("/s/a b", 1),
+                ("/s/a b/c", 1),
+                ("/s/a-b", 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn of_too_many_folders_the_upper_ones_are_kept() {
+        let paths: Vec<String> = (0..3000).map(|nth| format!("/s/{nth}/deep/x.wav")).collect();
+        let counts = folders(&["/s".to_owned()], paths.iter().map(String::as_str));
+        assert_eq!(counts.len(), 3001);
+        assert!(counts.iter().all(|count| !count.value.ends_with("deep")));
     }
 
     #[test]

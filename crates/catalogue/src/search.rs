@@ -2,7 +2,11 @@
 //!
 //! Cosines and word scores are not comparable, so ranks are fused instead (Cormack, Clarke and Büttcher 2009, with their constant
 //! of 60). A file with only some of the words gets that share of its reciprocal rank: one word of four in a file name does not
-//! outweigh what the recording sounds like. Equal scores share a rank and are ordered by path.
+//! outweigh what the recording sounds like. A file whose name has all words of the query comes before all others: who types
+//! a name wants that file. Equal scores share a rank and are ordered by path.
+//!
+//! A recording that is longer than a window is ranked by its best window, never by the vector of the whole: a mean of many
+//! windows is near to every query, and nonsense would put the longest recording first.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,6 +24,12 @@ const RRF_K: f64 = 60.0;
 const DEPTH: usize = 256;
 /// Most windows tied with the last hit that are fetched to order them by path.
 const TIES: usize = 4096;
+
+/// Added to the score of a file whose name has all words of the query. No other score reaches it: fused ones stay below 2 / 61,
+/// those of words alone at 1 or below.
+const EXACT_NAME: f64 = 2.0;
+/// A recording of more than so many windows has vectors of its windows: a rest of less than a twentieth of a window gets none.
+const MIN_WINDOWS: f64 = 1.06;
 
 /// Hits of an answer if the caller sets no limit.
 pub(crate) const DEFAULT_LIMIT: usize = 10;
@@ -71,7 +81,7 @@ pub struct Hit {
     /// From 1.
     pub rank: usize,
     /// Higher is better: the sum of reciprocal ranks, or the cosine in a search by vector alone, or the score in a search by
-    /// words alone.
+    /// words alone; plus 2 if the name of the file has all words of the query.
     pub score: f64,
     /// Cosine of the moment's vector and the query's, if the search by vector found it.
     #[serde(rename = "meaning")]
@@ -110,7 +120,10 @@ pub fn search(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
         .words
         .as_deref()
         .filter(|text| !QueryWords::new(text, false).words.is_empty());
-    let candidates = match (&query.vector, words) {
+    let mut candidates: Vec<Candidate> = match (&query.vector, words) {
+        (None, None) if query.words.as_deref().is_some_and(|text| !text.trim().is_empty()) => {
+            return Ok(Vec::new());
+        }
         (None, None) => return browsed(store, query),
         (Some(vector), None) => {
             let near = moments(store, query, vector, need)?;
@@ -130,7 +143,35 @@ pub fn search(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
             )
         }
     };
+    if let Some(text) = words {
+        raise_exact_names(store, &QueryWords::new(text, query.prefix), &mut candidates)?;
+    }
     page(store, query, candidates)
+}
+
+/// Raises the scores of files whose names have all words of the query.
+fn raise_exact_names(
+    store: &dyn Store,
+    asked: &QueryWords,
+    candidates: &mut [Candidate],
+) -> Result<(), Error> {
+    let has_all = |candidate: &&mut Candidate| candidate.word_coverage.is_some_and(|share| share >= 1.0);
+    let mut ids: Vec<i64> = candidates
+        .iter_mut()
+        .filter(has_all)
+        .map(|candidate| candidate.file)
+        .collect();
+    ids.dedup();
+    let files = store.files(&ids)?;
+    let named = files.iter().filter(|file| asked.are_in_name(&file.path));
+    let named: HashSet<i64> = named.map(|file| file.id).collect();
+    for candidate in candidates
+        .iter_mut()
+        .filter(|candidate| named.contains(&candidate.file))
+    {
+        candidate.score += EXACT_NAME;
+    }
+    Ok(())
 }
 
 /// The sum of the wanted vectors minus `weight` times the sum of the excluded ones, all normalized first, and the result
@@ -186,6 +227,7 @@ fn worded(found: &TextHit, score: f64) -> Candidate {
 /// The nearest windows, at most `per_file` of each file: `need` of them and those with the score of the last, if there are.
 fn moments(store: &dyn Store, query: &Query, vector: &[f32], need: usize) -> Result<Vec<WindowHit>, Error> {
     let barred = barred(store, query)?;
+    let longest = MIN_WINDOWS * store.settings().window_seconds;
     let mut k = need
         .saturating_mul(2)
         .saturating_add(barred.len().min(need))
@@ -200,6 +242,7 @@ fn moments(store: &dyn Store, query: &Query, vector: &[f32], need: usize) -> Res
                 .then(a.start.total_cmp(&b.start))
         });
         let mut of_file: HashMap<i64, usize> = HashMap::new();
+        near.retain(|near| !near.whole || near.end - near.start <= longest);
         near.retain(|near| {
             let count = of_file.entry(near.file).or_default();
             *count += 1;
@@ -340,7 +383,11 @@ fn shown(store: &dyn Store, candidates: &[Candidate]) -> Result<Vec<Hit>, Error>
         .map(|file| (file.id, file))
         .collect();
     let hit = |candidate: &Candidate| {
-        let file = files.get(&candidate.file)?.clone();
+        let mut file = files.get(&candidate.file)?.clone();
+        if file.sound.date.is_empty() {
+            // As in every form of the answer: the day by which filters know it.
+            file.sound.date = file.day();
+        }
         let (start, end) = candidate.moment.unzip();
         let Candidate {
             score,

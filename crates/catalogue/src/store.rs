@@ -134,7 +134,7 @@ pub struct Overview {
     pub failures: u64,
     /// Folders that are indexed.
     pub roots: Vec<String>,
-    /// Folders right below the roots, the roots themselves included, at most 500, by name.
+    /// All folders of the files, the roots included, at most 5,000: each before those in it.
     pub folders: Vec<Count>,
     /// Tags, at most 500, the most frequent first.
     pub tags: Vec<Count>,

@@ -103,6 +103,18 @@ impl QueryWords {
         Self { words, prefix }
     }
 
+    /// Whether all of them are words of a file's name.
+    pub(crate) fn are_in_name(&self, path: &str) -> bool {
+        let name = stem(path.rsplit('/').next().unwrap_or(path));
+        let name = indexed(name);
+        let has = |nth: usize, word: &str| {
+            let is_prefix = self.prefix && nth + 1 == self.words.len();
+            let mut words = name.split(' ');
+            words.any(|own| own == word || is_prefix && own.starts_with(word))
+        };
+        !self.words.is_empty() && self.words.iter().enumerate().all(|(nth, word)| has(nth, word))
+    }
+
     /// The words of several texts, none of them a prefix.
     pub(crate) fn all(texts: &[String]) -> Self {
         let mut words: Vec<String> = texts

@@ -57,13 +57,13 @@ impl std::error::Error for JsonError {}
 #[non_exhaustive]
 pub enum Error {
     /// A dataset of a kind that hark does not know by name.
-    #[error("{kind}:…: there are clotho:DIR, audiocaps:DIR, table:FILE and folder:DIR")]
+    #[error("unknown kind of dataset `{kind}`; expected clotho:DIR, audiocaps:DIR, table:FILE or folder:DIR")]
     UnknownKind {
         /// What was given.
         kind: String,
     },
     /// A split was asked of a dataset that has none.
-    #[error("a {kind} has no splits; clotho, audiocaps and recipes have")]
+    #[error("a {kind} dataset has no splits")]
     NoSplits {
         /// The dataset's kind.
         kind: String,

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::captions::{CaptionSet, Filling};
+use crate::columns;
 use crate::delimited::Rows;
 use crate::input::{Input, Limits};
 use crate::json::Fields;
@@ -111,7 +112,15 @@ impl Kind {
         })
     }
 
-    /// What the first line says, if nothing is known.
+    /// What the extension says and, of a table, what its header is separated by.
+    fn of_file(path: &Path, input: &mut Input<'_>) -> Result<Option<Self>, Error> {
+        Ok(match Self::of_name(path) {
+            Some(Self::Delimited(usual)) => Some(Self::Delimited(columns::delimiter(input.peek()?, usual))),
+            other => other,
+        })
+    }
+
+    /// What the first line says, if nothing is known. One column of captions alone may be the first of many captions.
     fn of_unnamed(first_line: &str) -> Self {
         if first_line.trim_start().starts_with('{') {
             return Self::Json;
@@ -121,9 +130,13 @@ impl Kind {
                 .split(delimiter)
                 .map(|name| name.trim().trim_matches('"'))
                 .collect();
-            clotho::matches(&columns) || audiocaps::matches(&columns)
+            let is_table = || columns.len() > 1 && !columns::caption_columns(&columns).is_empty();
+            clotho::matches(&columns) || audiocaps::matches(&columns) || is_table()
         };
-        match [',', '\t'].into_iter().find(|&delimiter| of_data_set(delimiter)) {
+        match [',', ';', '\t']
+            .into_iter()
+            .find(|&delimiter| of_data_set(delimiter))
+        {
             Some(delimiter) => Self::Delimited(delimiter as u8),
             None => Self::Text,
         }
@@ -133,10 +146,8 @@ impl Kind {
     fn of_table(first_line: &str) -> Self {
         if first_line.trim_start().starts_with('{') {
             Self::JsonLines
-        } else if first_line.contains('\t') {
-            Self::Delimited(b'\t')
         } else {
-            Self::Delimited(b',')
+            Self::Delimited(columns::delimiter(first_line, b','))
         }
     }
 }
@@ -150,7 +161,7 @@ pub(crate) fn read(
     let path: Arc<Path> = name.into();
     let mut input = Input::new(reader, Arc::clone(&path), limits);
     let mut set = Filling::new(Arc::clone(&path), limits);
-    let named = Kind::of_name(name);
+    let named = Kind::of_file(name, &mut input)?;
     let delimiter = if let Some(Kind::Delimited(delimiter)) = named {
         delimiter
     } else {
@@ -217,7 +228,7 @@ pub(crate) fn read(
 pub(crate) fn column_names(reader: &mut dyn BufRead, name: &Path) -> Result<Vec<String>, Error> {
     let path: Arc<Path> = name.into();
     let mut input = Input::new(reader, Arc::clone(&path), Limits::STATED);
-    let kind = match Kind::of_name(name) {
+    let kind = match Kind::of_file(name, &mut input)? {
         Some(kind @ Kind::Delimited(_)) => kind,
         Some(Kind::Json | Kind::JsonLines) => Kind::JsonLines,
         Some(Kind::Text) | None => Kind::of_table(input.peek()?),

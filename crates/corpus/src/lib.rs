@@ -27,6 +27,7 @@ mod audiocaps;
 mod cache;
 mod captions;
 mod clotho;
+pub mod columns;
 pub mod delimited;
 mod error;
 mod format;
@@ -45,6 +46,6 @@ pub use format::Format;
 pub use input::{MAX_CAPTION_WORDS, MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTES};
 pub use ratings::{Rating, rated_captions, read_ratings, read_ratings_from};
 pub use sets::{
-    AUDIO_EXTENSIONS, AudioStats, Check, CheckedSet, Clip, Completeness, Dataset, DatasetConfig, Exclusion,
-    MAX_DEPTH, MAX_FILES, Pair, Reason, Skipped, SkippedCounts, Spread, TextStats, WavcapsSource,
+    AUDIO_EXTENSIONS, AudioStats, Check, CheckedSet, Clip, Completeness, Dataset, DatasetConfig, ExcludedIds,
+    Exclusion, MAX_DEPTH, MAX_FILES, Pair, Reason, Skipped, SkippedCounts, Spread, TextStats, WavcapsSource,
 };

@@ -1,4 +1,4 @@
-//! Any CSV, TSV or JSON Lines table, with the columns to read named by the caller.
+//! Any CSV, TSV or JSON Lines table: the columns that the caller names, or else the usual ones ([`columns`]).
 //!
 //! In: one or several caption columns and, if there is one, the column of the clip's id. Rows with the same id are
 //! captions of the same clip. Without an id column each row is its own clip, whose id is the number of the row, from
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::captions::Filling;
+use crate::columns;
 use crate::delimited::Rows;
 use crate::error::Place;
 use crate::input::Input;
@@ -20,12 +21,11 @@ pub(crate) fn read_rows(
     id: Option<&str>,
     set: &mut Filling,
 ) -> Result<(), Error> {
-    if captions.is_empty() {
-        return Err(Error::UnknownColumns {
-            path: Arc::clone(rows.path()),
-            found: rows.columns().to_vec(),
-        });
-    }
+    let usual = usual(captions, id, rows.columns()).ok_or_else(|| Error::UnknownColumns {
+        path: Arc::clone(rows.path()),
+        found: rows.columns().to_vec(),
+    })?;
+    let (captions, id) = (&usual.0, usual.1.as_deref());
     let columns = captions
         .iter()
         .map(|name| rows.column(name))
@@ -47,6 +47,17 @@ pub(crate) fn read_rows(
     Ok(())
 }
 
+/// The columns that are named; where none are, the usual ones. `None` if captions are in none of them.
+fn usual(captions: &[String], id: Option<&str>, columns: &[String]) -> Option<(Vec<String>, Option<String>)> {
+    if !captions.is_empty() {
+        return Some((captions.to_vec(), id.map(str::to_owned)));
+    }
+    let places = columns::caption_columns(columns);
+    let captions: Vec<String> = places.iter().map(|&place| columns[place].clone()).collect();
+    let file = columns::file_column(columns).filter(|place| !places.contains(place));
+    (!captions.is_empty()).then(|| (captions, file.map(|place| columns[place].clone())))
+}
+
 pub(crate) fn read_json_lines(
     mut input: Input<'_>,
     captions: &[String],
@@ -56,6 +67,7 @@ pub(crate) fn read_json_lines(
     let path = Arc::clone(input.path());
     let mut text = String::new();
     let mut number = 0;
+    let mut known = None;
     while let Some(line) = input.next_line(&mut text)? {
         if text.trim().is_empty() {
             continue;
@@ -63,12 +75,16 @@ pub(crate) fn read_json_lines(
         number += 1;
         let fields: Fields =
             serde_json::from_str(&text).map_err(|error| Error::from_json(&path, line - 1, error))?;
-        if captions.is_empty() {
+        if known.is_none() {
+            let keys: Vec<String> = fields.keys().cloned().collect();
+            known = usual(captions, id, &keys);
+        }
+        let Some((captions, id)) = &known else {
             return Err(Error::UnknownColumns {
                 path,
                 found: fields.into_keys().collect(),
             });
-        }
+        };
         let place = Place::line(line);
         let object = Object {
             fields: &fields,

@@ -296,10 +296,10 @@ fn columns_that_are_not_there() {
         refused(
             auto(
                 name,
-                "{\"id\": 1, \"text\": \"Rain\"}\n{\"id\": 2, \"text\": \"Wind\"}\n",
+                "{\"id\": 1, \"words\": \"Rain\"}\n{\"id\": 2, \"words\": \"Wind\"}\n",
             ),
             &format!(
-                "cannot read {name}: unknown columns \"id\", \"text\"; name the one that holds captions with \
+                "cannot read {name}: unknown columns \"id\", \"words\"; name the one that holds captions with \
                  --caption-column"
             ),
         );

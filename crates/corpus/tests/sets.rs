@@ -68,6 +68,7 @@ fn wavcaps(root: &Path, exclude: Option<Exclusion>) -> DatasetConfig {
         root: root.to_owned(),
         sources: Vec::new(),
         exclude,
+        exclude_audioset: None,
     }
 }
 
@@ -300,6 +301,7 @@ fn wavcaps_and_its_fixed_exclusions() {
         root: root.to_owned(),
         sources: vec![WavcapsSource::SoundBible],
         exclude: None,
+        exclude_audioset: None,
     };
     assert_eq!(ids(&here(&one)), ["SoundBible/7", "SoundBible/592228"]);
 }
@@ -335,12 +337,48 @@ fn wavcaps_without_clotho_in_both_ways() {
             .filter(|left| left.reason == Reason::Excluded);
         assert_eq!(excluded.count(), 9);
     }
+    let exclusion = Exclusion::Clotho(folder.path().join("clotho"));
+    let advice = wavcaps(root, Some(exclusion)).completeness().unwrap().advice;
+    assert!(
+        advice[0].starts_with("1 of Clotho's recordings have no FreeSound id"),
+        "{advice:?}"
+    );
     let error = load(
         &wavcaps(root, Some(Exclusion::List(root.join("none.csv")))),
         Check::Presence,
     )
     .unwrap_err();
     assert!(matches!(error, Error::Open(_)), "{error}");
+}
+
+#[test]
+fn wavcaps_without_clips_that_audiocaps_tests_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    put(
+        &root.join("as_final.json"),
+        json(&[
+            ("Yabcdefghij0.wav", "A"),
+            ("Y-bcdefghij1.wav", "B"),
+            ("Yabcdefghij2.wav", "C"),
+        ]),
+    );
+    for name in ["Yabcdefghij0", "Y-bcdefghij1", "Yabcdefghij2"] {
+        put(&root.join(format!("AudioSet_SL/{name}.flac")), sound());
+    }
+    for list in [
+        "audiocap_id,youtube_id,start_time,caption\n1,abcdefghij0,3,x\n2,-bcdefghij1,0,y\n",
+        "Yabcdefghij0.wav\nY-bcdefghij1.wav\n",
+    ] {
+        put(&root.join("list.csv"), list);
+        let set = DatasetConfig::Wavcaps {
+            root: root.to_owned(),
+            sources: Vec::new(),
+            exclude: None,
+            exclude_audioset: Some(root.join("list.csv")),
+        };
+        assert_eq!(ids(&here(&set)), ["AudioSet_SL/Yabcdefghij2.wav"], "{list}");
+    }
 }
 
 #[test]
@@ -360,6 +398,7 @@ fn wavcaps_of_which_sources_are_not_there() {
         root: root.to_owned(),
         sources: vec![WavcapsSource::Bbc],
         exclude: None,
+        exclude_audioset: None,
     };
     let error = load(&named, Check::Presence).unwrap_err();
     assert!(

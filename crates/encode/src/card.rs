@@ -1,6 +1,6 @@
 //! A model's card: everything about a model but its numbers, as `card.json` beside `model.safetensors`.
 //!
-//! What a card does not know is an error, so that a model of a later version is refused and not misread.
+//! Unknown keys are errors, so that a model of a later version is refused instead of misread.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What differs in training: dropout, and where its randomness comes from.
 //!
 //! A mask is a function of the seed of the step, the example, the layer, the site in the layer and the place in the
-//! tensor. Places are counted so that neither padding nor the company in a batch changes a mask.
+//! tensor. Places are counted so that neither padding nor the other examples of a batch change a mask.
 
 use burn::tensor::{Tensor, TensorData};
 

@@ -23,7 +23,10 @@ const FLUSH: Duration = Duration::from_mins(1);
 struct Line {
     row: usize,
     path: String,
+    /// Of the recording.
     seconds: f64,
+    /// Of the part of it that was embedded.
+    used_seconds: f64,
     segments: usize,
     damage: String,
     /// The model's fingerprint and the length of clips.
@@ -75,25 +78,46 @@ pub struct EmbeddedFile {
     pub failed: Vec<(PathBuf, String)>,
 }
 
-/// Embeds recordings to a file. `model` is the folder that the encoder was opened from; with `resume`, the rows of an
-/// earlier call are kept. What was finished is written even if the work is cancelled.
+/// Which recordings go through which model, and where to.
+#[derive(Clone, Copy)]
+pub struct EmbedToFile<'a> {
+    /// The model.
+    pub encoder: &'a AudioEncoder,
+    /// The folder that it was opened from.
+    pub model: &'a Path,
+    /// The recordings.
+    pub recordings: &'a [PathBuf],
+    /// Use all of a recording that is longer than the model's clips, as a library does, instead of cropping it.
+    pub whole: bool,
+    /// The file to write.
+    pub matrix: &'a Path,
+    /// Keep the rows of an earlier call.
+    pub resume: bool,
+}
+
+/// Embeds recordings to a file. What was finished is written even if the work is cancelled.
 ///
 /// # Errors
 /// [`Error::OtherEmbeddings`] if the rows of an earlier call are of another model; if the files cannot be read or
 /// written; [`Error::Cancelled`].
 pub fn embed_to_file(
-    encoder: &AudioEncoder,
-    model: &Path,
-    recordings: &[PathBuf],
-    matrix: &Path,
-    resume: bool,
+    asked: &EmbedToFile<'_>,
     on_event: &mut dyn FnMut(FileEvent<'_>) -> ControlFlow<()>,
 ) -> Result<EmbeddedFile, Error> {
+    let &EmbedToFile {
+        encoder,
+        model,
+        recordings,
+        whole,
+        matrix,
+        resume,
+    } = asked;
+    let cropped = if whole { ", not cropped" } else { "" };
     let mut file = Rows {
         matrix,
         table: table_of(matrix),
         dim: encoder.dim(),
-        made_by: format!("{}, {}", fingerprint(model)?, encoder.clip()),
+        made_by: format!("{}, {}{cropped}", fingerprint(model)?, encoder.clip()),
         recordings,
         done: BTreeMap::new(),
         others: Vec::new(),
@@ -106,7 +130,7 @@ pub fn embed_to_file(
     let paths: Vec<PathBuf> = left.iter().map(|&nth| recordings[nth].clone()).collect();
     let (mut is_new, mut flushed, mut broken) = (false, Instant::now(), None);
     let mut failed: Vec<(PathBuf, String)> = Vec::new();
-    let outcome = encoder.embed_files(&paths, &mut |event| {
+    let mut deliver = |event: EmbedEvent| {
         let flow = match event {
             EmbedEvent::Segment { seconds } => on_event(FileEvent::Segment { seconds }),
             EmbedEvent::Recording {
@@ -114,7 +138,13 @@ pub fn embed_to_file(
                 result: Ok(clip),
             } => {
                 let damage = clip.damage.clone();
-                file.done.insert(left[nth], clip);
+                file.done.insert(
+                    left[nth],
+                    ClipVector {
+                        windows: Vec::new(),
+                        ..clip
+                    },
+                );
                 is_new = true;
                 match &damage {
                     Some(damage) => on_event(FileEvent::Damaged {
@@ -151,7 +181,13 @@ pub fn embed_to_file(
             done: file.done.len() + failed.len(),
             total: recordings.len(),
         })
-    });
+    };
+    let outcome = if whole {
+        // With windows of one segment after the other, as these are the parts of the whole, nothing is computed twice.
+        encoder.embed_windows(&paths, encoder.segment_seconds(), &mut deliver)
+    } else {
+        encoder.embed_files(&paths, &mut deliver)
+    };
     if let Some(error) = broken {
         return Err(error);
     }
@@ -190,7 +226,8 @@ impl Rows<'_> {
                 lines.serialize(Line {
                     row,
                     path: path.clone(),
-                    seconds: (clip.seconds * 1000.0).round() / 1000.0,
+                    seconds: milliseconds(clip.total_seconds),
+                    used_seconds: milliseconds(clip.seconds),
                     segments: clip.segments,
                     damage: clip.damage.clone().unwrap_or_default(),
                     made_by: self.made_by.clone(),
@@ -233,7 +270,8 @@ impl Rows<'_> {
             let clip = ClipVector {
                 vector: vector.to_vec(),
                 windows: Vec::new(),
-                seconds: line.seconds,
+                seconds: line.used_seconds,
+                total_seconds: line.seconds,
                 segments: line.segments,
                 damage: Some(line.damage).filter(|damage| !damage.is_empty()),
                 summary: None,
@@ -247,6 +285,10 @@ impl Rows<'_> {
         }
         Ok(())
     }
+}
+
+fn milliseconds(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
 }
 
 fn checksum(vector: &[f32]) -> u32 {

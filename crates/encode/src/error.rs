@@ -67,7 +67,7 @@ pub enum Error {
     },
 
     /// A weights file is damaged, or not a safetensors file at all.
-    #[error("{path}: not a whole safetensors file: {what}")]
+    #[error("{path}: truncated or damaged safetensors file: {what}")]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -1,6 +1,6 @@
 //! Model folders of Hugging Face's form: `config.json` to the sizes of a network of the BERT family, and where its tensors are.
 //!
-//! A configuration that asks for something hark does not run is refused by the name of what it asks for.
+//! A configuration that needs something hark does not support is refused, with the name of what it needs.
 
 use std::path::Path;
 

@@ -77,6 +77,7 @@ struct Layout {
     unused: &'static [&'static str],
     clip: ClipLength,
     strip_punctuation: bool,
+    lower_case: bool,
     max_tokens: Option<usize>,
     dropout: f32,
 }
@@ -88,6 +89,7 @@ const AUTHORS: Layout = Layout {
     unused: &["audio_encoder.model.device_proxy"],
     clip: ClipLength::Fixed { seconds: 30.0 },
     strip_punctuation: false,
+    lower_case: false,
     max_tokens: Some(32),
     dropout: 0.2,
 };
@@ -105,8 +107,9 @@ const WINNER: Layout = Layout {
     ],
     clip: ClipLength::Full,
     strip_punctuation: true,
+    lower_case: true,
     max_tokens: Some(32),
-    dropout: 0.1,
+    dropout: 0.2,
 };
 
 const TOWERS_ALONE: Layout = Layout {
@@ -116,6 +119,7 @@ const TOWERS_ALONE: Layout = Layout {
     unused: &["device_proxy"],
     clip: ClipLength::Full,
     strip_punctuation: false,
+    lower_case: false,
     max_tokens: None,
     dropout: 0.1,
 };
@@ -267,7 +271,7 @@ fn file(
                 projection,
             },
             strip_punctuation: layout.strip_punctuation,
-            lower_case: false,
+            lower_case: layout.lower_case,
         }
     });
     let tokenizer = match (&text, tokenizer) {

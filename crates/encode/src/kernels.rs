@@ -1,4 +1,4 @@
-//! Elementwise work that the CPU backend leaves slow, written for the vector units; this crate's one place with `unsafe`.
+//! Elementwise kernels that are slow in the CPU backend, written for SIMD; this crate's one place with `unsafe`.
 //!
 //! Burn's CPU backend computes GELU one number at a time through a scalar error function: a quarter of the time of a
 //! sentence encoder, and as much again for its gradient in training. [`gelu`] does both for whole vectors and on all
@@ -18,8 +18,8 @@
 //! polynomial of degree 7 is within 6e-9 of exp(r), relative; with 32-bit rounding the whole is within 2.5e-7 on
 //! [-88, 0].
 //!
-//! Not a number stays so in both. gelu(+∞) is +∞ and gelu(-∞) is not a number, as in Burn. The gradient at ±∞ is its
-//! limit, 1 or 0 times g, where Burn's is not a number.
+//! NaN stays NaN in both. gelu(+∞) is +∞ and gelu(-∞) is NaN, as in Burn. The gradient at ±∞ is its
+//! limit, 1 or 0 times g, where Burn's is NaN.
 //!
 //! No product and sum is contracted, so that every processor and every number of threads gives the same bits.
 

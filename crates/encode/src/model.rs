@@ -186,8 +186,10 @@ pub struct ClipVector {
     pub vector: Vec<f32>,
     /// Vectors of its windows in the order of time, if they were asked for and there is more than one.
     pub windows: Vec<WindowVector>,
-    /// Length of the recording, or of what was read of it.
+    /// Length of what was read of the recording.
     pub seconds: f64,
+    /// Length of the recording; where it was not read to the end, as its header states it.
+    pub total_seconds: f64,
     /// How many segments were averaged.
     pub segments: usize,
     /// What was wrong with the recording, if its sound could be read only in part.

@@ -1,4 +1,4 @@
-//! Keys by which what one model computed is told from what another computed.
+//! Keys that tell apart what different models computed.
 //!
 //! | function | reads | for |
 //! |---|---|---|

@@ -55,6 +55,8 @@ struct Place {
 struct End {
     segments: usize,
     seconds: f64,
+    /// Of the whole recording.
+    total_seconds: f64,
     damage: Option<String>,
     summary: Option<Box<AudioSummary>>,
 }
@@ -211,10 +213,13 @@ impl<'a> Segments<'a> {
         match open.next_segment() {
             Ok(Some((place, samples))) => Some(Piece::Segment(Segment { file, place, samples })),
             Ok(None) => {
+                let read = open.read.total() as f64 / f64::from(self.rate);
                 let samples = open.read.total().min(self.cut.samples);
+                let stated = open.stream.info().seconds.filter(|_| !open.read.ended);
                 let end = End {
                     segments: open.plan.segments,
                     seconds: samples as f64 / f64::from(self.rate),
+                    total_seconds: stated.map_or(read, |stated| stated.max(read)),
                     damage: open.stream.damage().map(ToString::to_string),
                     summary: open.stream.summary().map(Box::new),
                 };
@@ -517,6 +522,7 @@ impl Gathering<'_> {
             vector,
             windows: windows.collect::<Result<_, Error>>()?,
             seconds: end.seconds,
+            total_seconds: end.total_seconds,
             segments: clip.mean.segments,
             damage: end.damage,
             summary: end.summary,

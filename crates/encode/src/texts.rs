@@ -1,7 +1,7 @@
 //! Many texts through a text network.
 //!
-//! Texts are sorted by their number of tokens, and a batch holds texts of one length: no padding is computed. What a
-//! text's vector is does not depend on what else is embedded, on the order or on the number of threads.
+//! Texts are sorted by their number of tokens, and a batch holds texts of one length: no padding is computed. A
+//! text's vector does not depend on what else is embedded, on the order or on the number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,6 +1,6 @@
 //! Where a network's numbers come from: a checkpoint, a seed, or nowhere yet.
 //!
-//! A network is built by asking a [`TensorSource`] for its tensors by name and shape. The same code so reads a checkpoint,
+//! A network is built by asking a [`TensorSource`] for its tensors by name and shape. The same code therefore reads a checkpoint,
 //! starts a training from a seed, and makes the empty network that a checkpoint of our own is read into.
 
 use std::cell::Cell;

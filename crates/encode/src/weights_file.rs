@@ -126,6 +126,8 @@ pub fn write(stored: &[NamedTensor<'_>], header: &[(&str, &str)], path: &Path) -
         .map(|&(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
     let views = stored.iter().map(|stored| (&stored.name, stored));
+    // The library's file is readable by its owner alone; a model gets the permissions of any new file, less the umask.
+    let permissions = fs_err::File::create(path)?.metadata()?.permissions();
     safetensors::serialize_to_file(views, Some(header), path).map_err(|e| match e {
         safetensors::SafeTensorError::IoError(source) => Error::Io(std::io::Error::new(
             source.kind(),
@@ -135,7 +137,9 @@ pub fn write(stored: &[NamedTensor<'_>], header: &[(&str, &str)], path: &Path) -
             path: path.to_owned(),
             what: other.to_string(),
         },
-    })
+    })?;
+    fs_err::set_permissions(path, permissions)?;
+    Ok(())
 }
 
 /// Fills a network with the tensors of a file. Tensors whose names begin with one of `elsewhere` belong to a part that the

@@ -11,8 +11,8 @@ use hark_encode::dual::{DualEncoder, SideConfig};
 use hark_encode::import::{Imported, Options, import};
 use hark_encode::model::{self, AudioEncoder, ClipVector, EmbedEvent, TextEncoder};
 use hark_encode::tokenize::{self, Tokenizer};
-use hark_encode::towers::AudioConfig;
 use hark_encode::towers::passt::PasstConfig;
+use hark_encode::towers::{AudioConfig, TextConfig};
 use hark_encode::weights::RandomInit;
 use hark_encode::{Compute, DualModel};
 use serde::Deserialize;
@@ -146,6 +146,23 @@ fn a_saved_model_embeds_texts_as_the_reference() {
         let ours = embed_texts(folder.path(), &captions(of));
         assert_near(&ours, &expected(values, "text_embeddings"), file);
     }
+}
+
+/// The winner's system lower-cases captions and strips their punctuation before it tokenizes them.
+#[test]
+fn the_winners_captions_are_prepared_from_text() {
+    let imported = imported("winner.ckpt");
+    let TextConfig::Roberta(network) = &imported.card.text.as_ref().unwrap().side.network else {
+        panic!("the text tower is a RoBERTa");
+    };
+    assert!((network.dropout - 0.2).abs() < 1e-6 && (network.attention_dropout - 0.2).abs() < 1e-6);
+    let typed = ["A dog barks, while rain is falling.", "WATER is running!"].map(str::to_owned);
+    let ours = embed_texts(saved(&imported).path(), &typed);
+    assert_near(
+        &ours,
+        &expected("winner.safetensors", "text_embeddings"),
+        "typed captions",
+    );
 }
 
 #[test]
@@ -411,9 +428,8 @@ fn a_text_is_prepared_as_the_card_says() {
     let mut card = imported("winner.ckpt").card.text.unwrap();
     assert_eq!(
         card.prepare(" A dog's bark, loud - and near . "),
-        "A dogs bark loud  and near"
+        "a dogs bark loud  and near"
     );
-    card.lower_case = true;
     card.strip_punctuation = false;
     assert_eq!(card.prepare("\tA DOG. "), "a dog.");
 }
@@ -708,7 +724,7 @@ fn a_damaged_model_folder_is_refused() {
             let bytes = fs_err::read(&path).unwrap();
             fs_err::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         },
-        "not a whole safetensors file",
+        "truncated or damaged safetensors file",
     );
     check(
         &|folder| fs_err::remove_file(folder.join(model::TOKENIZER)).unwrap(),

@@ -337,7 +337,7 @@ fn weights_cut_short_anywhere_are_refused() {
         fs_err::write(&path, &bytes[..length]).unwrap();
         let message = refused(folder.path());
         assert!(
-            message.contains("model.safetensors: not a whole safetensors file"),
+            message.contains("model.safetensors: truncated or damaged safetensors file"),
             "{message}"
         );
     }
@@ -345,7 +345,7 @@ fn weights_cut_short_anywhere_are_refused() {
     let mut lying = bytes.clone();
     lying[..8].copy_from_slice(&u64::MAX.to_le_bytes());
     fs_err::write(&path, &lying).unwrap();
-    assert!(refused(folder.path()).contains("not a whole safetensors file"));
+    assert!(refused(folder.path()).contains("truncated or damaged safetensors file"));
 }
 
 #[test]

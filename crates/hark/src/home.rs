@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use hark_models::{Hub, ModelStore};
 
-/// Models and caches are in `HARK_HOME`, or in `hark` in the user's cache folder by the XDG specification. Libraries take hours
-/// to make and are not a cache: they are in `HARK_HOME` too, or in `hark` in the user's data folder.
+/// Caches are in `HARK_HOME`, or in `hark` in the user's cache folder by the XDG specification. Libraries and models take hours to
+/// make and are not a cache: they are in `HARK_HOME` too, or in `hark` in the user's data folder.
 #[derive(Debug, Clone)]
 pub struct Home {
     cache: PathBuf,
@@ -40,9 +40,16 @@ impl Home {
         })
     }
 
-    /// The models of this machine.
+    /// The models of this machine. They take hours to download or train and are not a cache; those of earlier versions of hark,
+    /// which kept them there, are used where they are.
     pub fn models(&self) -> ModelStore {
-        ModelStore::at(&self.cache)
+        let before = ModelStore::at(&self.cache);
+        let store = ModelStore::at(&self.data);
+        if before.folder().is_dir() && !store.folder().is_dir() {
+            before
+        } else {
+            store
+        }
     }
 
     /// Decoded recordings and features that trainings share.

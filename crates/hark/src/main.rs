@@ -1,4 +1,4 @@
-//! hark finds sounds by words, and words for sounds. This is the program: `main` lists all that it does.
+//! The command line of hark: `main` lists all commands.
 
 mod commands;
 mod home;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// Find sounds by words: graded relevance between audio captions and clips.
+/// Find sounds by words: train, evaluate and search with text-to-audio retrieval models.
 #[derive(Debug, Parser)]
 #[command(name = "hark", version, propagate_version = true, max_term_width = 110)]
 struct Cli {
@@ -22,7 +22,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The whole story on soundscapes: make them, train, compare, search
+    /// Generate soundscapes, train two models, compare and search with them
     Demo(commands::demo::Args),
     /// Compute caption similarity and graded relevance
     #[command(subcommand)]
@@ -32,32 +32,32 @@ enum Command {
     /// Check, summarize and generate datasets
     #[command(subcommand)]
     Data(commands::data::Command),
-    /// Train a model as a recipe says
+    /// Train a model from a recipe
     Train(commands::train::Args),
-    /// How well a model, stored vectors or another system's results retrieve
+    /// Score a model, stored embeddings or another system's results
     Eval(commands::eval::Args),
-    /// Whether two methods differ: tests over queries, clips and seeds
+    /// Test whether two methods differ, over queries, clips and seeds
     Compare(commands::compare::Args),
-    /// Repeat a recipe with several methods and seeds: tables, tests, curves
+    /// Train a recipe with several methods and seeds; report tables, tests and curves
     Reproduce(commands::reproduce::Args),
     /// Add recordings to a library and keep it up to date
     Index(Box<commands::index::Args>),
-    /// Find recordings of a library by words, or by a sound
+    /// Search a library by text or by example
     Search(Box<commands::search::Args>),
     /// Rank captions for a recording
     Describe(commands::describe::Args),
-    /// A library over HTTP, with a page to search and listen
+    /// Serve a library over HTTP, with a page to search and listen
     Serve(commands::serve::Args),
     /// List, download, import and describe models
     #[command(subcommand)]
     Models(commands::models::Command),
-    /// Print a script that completes commands and options in a shell
+    /// Print a shell completion script
     Completions(commands::completions::Args),
     /// Write manual pages
     Man(commands::man::Args),
 }
 
-/// The exit code for options that cannot be meant, as the parser has it.
+/// The exit code for invalid combinations of options, as clap has it.
 const BAD_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(_) if progress::stopped() => {
             eprintln!(
-                "hark: stopped; what was computed is kept, and the same command (with --resume, if it has that) goes on from there"
+                "hark: interrupted; finished work is saved. Run the command again (with --resume, where it has that option) to continue"
             );
             ExitCode::from(progress::INTERRUPTED)
         }

@@ -28,7 +28,7 @@ pub enum Error {
     #[error(transparent)]
     Corpus(#[from] hark_corpus::Error),
     /// Too few different captions for a batch.
-    #[error("{got} different captions; a batch of {needed} needs at least as many")]
+    #[error("only {got} different captions for a batch of {needed}")]
     TooFew {
         /// How many there are.
         got: usize,
@@ -48,13 +48,13 @@ pub enum Error {
         needed: u64,
     },
     /// A recipe names no data for something that needs it.
-    #[error("the recipe names no sets for data.{split}; add some, or a [soundscapes] section")]
+    #[error("the recipe has no datasets in data.{split}; add some, or a [soundscapes] section")]
     NoData {
         /// Which of the splits.
         split: &'static str,
     },
     /// A model that is no run's, and no dataset to evaluate it on.
-    #[error("{} belongs to no run that would name its data: which recordings and captions are meant?", model.display())]
+    #[error("{} is not part of a run, so no dataset is known for it", model.display())]
     NoDataNamed {
         /// The model's folder.
         model: PathBuf,
@@ -123,13 +123,13 @@ pub enum Error {
         what: String,
     },
     /// A folder holds a training already.
-    #[error("{} holds a training already; --resume goes on with it, another --run begins a new one", path.display())]
+    #[error("{} already holds a training; continue it with --resume, or choose another folder with --run", path.display())]
     RunExists {
         /// The folder.
         path: PathBuf,
     },
     /// Another process trains in the folder.
-    #[error("another hark is at work in {}", path.display())]
+    #[error("another process is training in {}; wait until it is done", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
@@ -172,7 +172,7 @@ pub enum Error {
     #[error("the network has only one side; learning needs audio and text")]
     NoSide,
     /// Graded targets were asked for without the teacher's vectors.
-    #[error("graded targets need the sentence encoder's vectors")]
+    #[error("graded targets need the sentence encoder's embeddings")]
     NoTeacher,
     /// A text side has no tokenizer.
     #[error(
@@ -180,7 +180,7 @@ pub enum Error {
     )]
     NoTokenizer,
     /// The loss became infinite or not a number.
-    #[error("the fit broke down in pass {epoch}: the loss is {loss}; a lower rate helps")]
+    #[error("the loss is {loss} in epoch {epoch}; lower the learning rate")]
     Diverged {
         /// The pass over the captions.
         epoch: usize,
@@ -188,7 +188,7 @@ pub enum Error {
         loss: f32,
     },
     /// The loss of a training became infinite or not a number.
-    #[error("the loss of batch {batch} is {loss}; the batch is saved in {} and the last checkpoint is from before it; a lower training.schedule.lr or training.max-grad-norm helps", saved.display())]
+    #[error("the loss of batch {batch} is {loss}; the batch is saved in {}, and the last checkpoint precedes it. Lower training.schedule.lr or training.max-grad-norm", saved.display())]
     NotFinite {
         /// The batch's number.
         batch: u64,

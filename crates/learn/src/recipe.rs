@@ -5,6 +5,8 @@
 //! size of a vocabulary, the range of similarities, the smoothing of `smooth`) is written into it, and the resolved recipe
 //! into the run.
 
+mod keys;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +21,7 @@ use hark_soundscape as soundscape;
 use hark_work::progress::Progress;
 use serde::{Deserialize, Serialize};
 
+use self::keys::{RENAMED, apply, explain, has, rename};
 use crate::Error;
 use crate::network::is_part;
 use crate::objective::{Direction, Objective, ObjectiveKind, Target};
@@ -103,6 +106,9 @@ pub struct Data {
     pub check: Check,
     /// Whether a missing or broken recording ends the training instead of being left out.
     pub strict: bool,
+    /// Recordings of the test split that may be missing in a study. Of AudioCaps, clips disappear from YouTube.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub max_missing_test: usize,
     /// Only so much of a recording's beginning is ever read.
     pub longest_seconds: f64,
     /// Decoded recordings are kept on disk up to this size, shared between runs; 0 keeps neither them nor features.
@@ -119,11 +125,17 @@ impl Default for Data {
             test: Vec::new(),
             check: Check::Opens,
             strict: false,
+            max_missing_test: 0,
             longest_seconds: 600.0,
             cache_gigabytes: 50.0,
             shuffle_captions: false,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// The audio side.
@@ -218,6 +230,7 @@ pub struct ObjectiveRecipe {
     /// Temperature of the softmax over relevances.
     pub omega: f32,
     /// Caption similarity to relevance, as `--function` takes it.
+    #[serde(deserialize_with = "function_text")]
     pub relevance_function: String,
     /// The sentence encoder behind graded targets, by name or folder.
     pub sentence_encoder: String,
@@ -504,6 +517,24 @@ impl Recipe {
     }
 }
 
+/// A relevance function as text, or as the table that `hark relevance fit --json` prints.
+fn function_text<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    use serde::de::Error as _;
+    match toml::Value::deserialize(from)? {
+        toml::Value::String(text) => Ok(text),
+        table @ toml::Value::Table(_) => {
+            let function = table.try_into::<RelevanceFunction>();
+            function
+                .map(|function| function.to_string())
+                .map_err(D::Error::custom)
+        }
+        other => Err(D::Error::custom(format!(
+            "a relevance function is text such as \"logistic\" or a table with a name, not {}",
+            other.type_str()
+        ))),
+    }
+}
+
 /// The error for a value that cannot be.
 #[allow(clippy::needless_pass_by_value)] // a value reads better than a borrow of one at every call
 pub(crate) fn wrong<T>(option: &'static str, value: impl ToString, allowed: &str) -> Result<T, Error> {
@@ -700,108 +731,6 @@ impl ObjectiveRecipe {
     }
 }
 
-/// Keys that had another name: where they stood, and what they are called there now.
-const RENAMED: [(&str, &str); 13] = [
-    ("audio.front-end.n_fft", "n-fft"),
-    ("audio.front-end.pre_emphasis", "pre-emphasis"),
-    ("objective.function", "relevance-function"),
-    ("objective.mass", "smoothing"),
-    ("training.accumulate", "gradient-accumulation"),
-    ("training.clip-norm", "max-grad-norm"),
-    ("training.fresh", "reinitialize"),
-    ("training.keep", "select-by"),
-    ("training.rates", "lr-multipliers"),
-    ("training.schedule.end", "decay-epochs"),
-    ("training.schedule.floor", "min-lr"),
-    ("training.schedule.peak", "lr"),
-    ("training.schedule.warm-up", "warmup-epochs"),
-];
-
-/// The table that holds a dotted key, and the key's last part.
-fn holder<'a, 'k>(table: &'a mut toml::Table, key: &'k str) -> Option<(&'a mut toml::Table, &'k str)> {
-    match key.split_once('.') {
-        None => Some((table, key)),
-        Some((first, rest)) => holder(table.get_mut(first)?.as_table_mut()?, rest),
-    }
-}
-
-fn has(table: &mut toml::Table, key: &str) -> bool {
-    holder(table, key).is_some_and(|(table, key)| table.contains_key(key))
-}
-
-fn rename(table: &mut toml::Table, old: &str, new: &str) {
-    if let Some((table, old)) = holder(table, old)
-        && let Some(value) = table.remove(old)
-    {
-        table.insert(new.to_owned(), value);
-    }
-}
-
-/// Applies `a.b.c=value` to a table. A value that is no TOML is taken as text.
-fn apply(table: &mut toml::Table, change: &str) -> Result<(), String> {
-    let (key, value) = change
-        .split_once('=')
-        .ok_or_else(|| format!("--set {change}: expected KEY=VALUE, such as training.epochs=3"))?;
-    let (key, value) = (key.trim(), value.trim());
-    let parsed = toml::from_str::<toml::Table>(&format!("value = {value}"));
-    let value = match parsed.ok().and_then(|mut table| table.remove("value")) {
-        Some(value) => value,
-        None => toml::Value::String(value.to_owned()),
-    };
-    let mut at = table;
-    let mut parts = key.split('.').peekable();
-    while let Some(part) = parts.next() {
-        if part.is_empty() {
-            return Err(format!("--set {change}: `{key}` has an empty part"));
-        }
-        if parts.peek().is_none() {
-            at.insert(part.to_owned(), value);
-            return Ok(());
-        }
-        let next = at
-            .entry(part.to_owned())
-            .or_insert_with(|| toml::Value::Table(toml::Table::new()));
-        at = next
-            .as_table_mut()
-            .ok_or_else(|| format!("--set {change}: `{part}` is no table"))?;
-    }
-    Err(format!("--set {change}: no key"))
-}
-
-/// The parser's message, with the key that was probably meant beside one that is not known.
-fn explain(error: &toml::de::Error) -> String {
-    let text = error.to_string();
-    let message = error.message();
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
-    match quoted.split_first() {
-        Some((unknown, known)) if is_unknown => {
-            let nearest = known.iter().min_by_key(|name| distance(unknown, name));
-            match nearest.filter(|name| distance(unknown, name) <= 1 + unknown.len() / 3) {
-                Some(nearest) => format!("{}; did you mean `{nearest}`?", text.trim_end()),
-                None => text.trim_end().to_owned(),
-            }
-        }
-        _ => text.trim_end().to_owned(),
-    }
-}
-
-/// The number of letters to insert, delete or replace (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -860,7 +789,7 @@ batch = 8
             ("training.epocs=3", "did you mean `epochs`?"),
             ("objective.name=listnet-audo", "did you mean `listnet-audio`?"),
             ("training", "expected KEY=VALUE"),
-            ("name.x=1", "`name` is no table"),
+            ("name.x=1", "`name` is not a table"),
             ("training..x=1", "empty part"),
         ] {
             let error = parse(SMALL, &[set]).unwrap_err();
@@ -917,6 +846,31 @@ batch = 8
     }
 
     /// An old key is refused in a recipe and in `--set`, with the new one; in a run's own recipe it is understood.
+    #[test]
+    fn a_relevance_function_is_text_or_a_table() {
+        let read = |function: &str| {
+            let set = format!("objective.relevance-function={function}");
+            parse(SMALL, &[&set]).map(|recipe| recipe.objective.relevance_function)
+        };
+        let text = read("\"logistic:intercept=-2.5,slope=5\"").unwrap();
+        let table = read("{ name = \"logistic\", intercept = -2.5, slope = 5 }").unwrap();
+        assert_eq!(
+            text.parse::<RelevanceFunction>().unwrap(),
+            table.parse::<RelevanceFunction>().unwrap()
+        );
+        for wrong in [
+            "3",
+            "{ name = \"logistics\" }",
+            "{ name = \"logistic\", slop = 5 }",
+        ] {
+            let error = read(wrong).unwrap_err();
+            assert!(
+                error.contains("small.toml") || error.contains("relevance"),
+                "{error}"
+            );
+        }
+    }
+
     #[test]
     fn renamed_keys_are_refused_with_their_new_names() {
         let old = SMALL.replace(

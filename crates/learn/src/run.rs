@@ -10,11 +10,14 @@
 //! events.out.tfevents.*    the same for TensorBoard
 //! left-out.csv             recordings that were left out when the training began
 //! report.md                what came out
+//! broken-batch.json        the batch whose loss was not finite, if there was one
 //! ```
 //!
 //! Every file is written beside its place and renamed, so that a crash leaves the old one or the new one. The checkpoint is
 //! one file: model, optimizer and state cannot belong to different steps. What the logs say beyond the last checkpoint is
 //! cut off when a training is resumed, as those steps are done again.
+
+mod faults;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -28,6 +31,7 @@ use hark_encode::weights_file::{self, NamedTensor};
 use hark_work::files::{self, replace_file};
 use serde::{Deserialize, Serialize};
 
+pub use self::faults::{BROKEN_BATCH, BrokenBatch, BrokenPair, LEFT_OUT, LeftOut};
 use crate::Error;
 use crate::metrics_log::MetricsLine;
 use crate::optimizer::{AdamW, Moments};
@@ -46,8 +50,6 @@ pub const BEST: &str = "best";
 pub const LAST: &str = "last";
 /// What came out.
 pub const REPORT: &str = "report.md";
-/// Recordings that the training went on without.
-pub const LEFT_OUT: &str = "left-out.csv";
 
 /// The one key in the checkpoint's header, by which it is known; its value is the [`State`]. With one key the same training
 /// always writes the same bytes.

@@ -1,33 +1,37 @@
 //! Captions and tags that people wrote about their recordings, matched by file name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use hark_catalogue::Notes;
+use hark_corpus::columns;
+use serde::Serialize;
 
 use crate::error::Error;
 
-/// Names of the columns that hold file names and tags, compared without case, blanks, dashes and underscores.
-const FILE_COLUMNS: [&str; 6] = ["file", "filename", "path", "filepath", "clip", "name"];
-const TAG_COLUMNS: [&str; 9] = [
-    "tag",
-    "tags",
-    "keyword",
-    "keywords",
-    "category",
-    "categories",
-    "label",
-    "labels",
-    "genre",
-];
+/// Unmatched names that [`Matched`] lists.
+const LISTED: usize = 5;
 
-/// Captions and tags by the name of the recording.
+/// How many of the annotated names are names of recordings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Matched {
+    /// Names that have captions or tags.
+    pub names: usize,
+    /// Of them, names of recordings of the library.
+    pub matched: usize,
+    /// The first few of the others.
+    pub unmatched: Vec<String>,
+}
+
+/// Captions and tags by the name of the recording, in lower case: tables are often made on another system, whose names differ
+/// in case.
 #[derive(Debug, Default)]
-pub struct Annotations(HashMap<String, Notes>);
+pub struct Annotations(BTreeMap<String, Notes>);
 
 impl Annotations {
     fn of(&mut self, name: &str) -> &mut Notes {
-        self.0.entry(name.trim().replace('\\', "/")).or_default()
+        let name = name.trim().replace('\\', "/").to_lowercase();
+        self.0.entry(name).or_default()
     }
 
     /// Adds a caption. `name` is a path, the end of one (`takes/a.wav`, `a.wav`), or a file name without its extension.
@@ -36,50 +40,44 @@ impl Annotations {
     }
 
     /// Adds the tags of a CSV file, which has one column that names the file and others with tags, separated by commas,
-    /// semicolons or bars. Without `columns`, columns of tags are found by their names.
+    /// semicolons or bars. Without `tag_columns`, columns of tags are found by their names.
     ///
     /// # Errors
     /// If the file cannot be read or has no such columns.
-    pub fn read_tags(&mut self, path: &Path, columns: &[String]) -> Result<(), Error> {
+    pub fn read_tags(&mut self, path: &Path, tag_columns: &[String]) -> Result<(), Error> {
         let bad = |source| Error::Csv {
             path: path.to_owned(),
             source,
         };
+        let text = fs_err::read_to_string(path)?;
+        let text = text.trim_start_matches('\u{feff}');
         let mut table = csv::ReaderBuilder::new()
             .flexible(true)
-            .from_path(path)
-            .map_err(bad)?;
-        let headers = table.headers().map_err(bad)?.clone();
-        let plain = |name: &str| name.to_lowercase().replace([' ', '_', '-', '\u{feff}'], "");
-        let named = |names: &[&str]| -> Vec<usize> {
-            (0..headers.len())
-                .filter(|&nth| names.contains(&plain(&headers[nth]).as_str()))
-                .collect()
-        };
-        let Some(&file) = named(&FILE_COLUMNS).first() else {
+            .delimiter(columns::delimiter(text, b','))
+            .from_reader(text.as_bytes());
+        let headers: Vec<String> = table.headers().map_err(bad)?.iter().map(str::to_owned).collect();
+        let Some(file) = columns::file_column(&headers) else {
             return Err(Error::NoFileColumn {
                 path: path.to_owned(),
-                expected: FILE_COLUMNS.join(", "),
+                expected: columns::FILE.join(", "),
             });
         };
-        let tags = if columns.is_empty() {
-            named(&TAG_COLUMNS)
+        let tags = if tag_columns.is_empty() {
+            columns::tag_columns(&headers)
         } else {
             let place = |column: &String| {
-                headers
-                    .iter()
-                    .position(|header| header == column)
-                    .ok_or_else(|| Error::NoColumn {
-                        path: path.to_owned(),
-                        column: column.clone(),
-                    })
+                let place = headers.iter().position(|header| header == column);
+                place.ok_or_else(|| Error::NoColumn {
+                    path: path.to_owned(),
+                    column: column.clone(),
+                })
             };
-            columns.iter().map(place).collect::<Result<_, _>>()?
+            tag_columns.iter().map(place).collect::<Result<_, _>>()?
         };
         if tags.is_empty() {
             return Err(Error::NoTagColumn {
                 path: path.to_owned(),
-                expected: TAG_COLUMNS.join(", "),
+                expected: columns::TAG.join(", "),
             });
         }
         for row in table.records() {
@@ -113,16 +111,33 @@ impl Annotations {
         }
     }
 
+    /// How many of the names belong to one of these recordings.
+    pub(crate) fn matched<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Matched {
+        let mut found: HashSet<&str> = HashSet::new();
+        for path in paths {
+            found.extend(self.entry(path).map(|(name, _)| name.as_str()));
+        }
+        let unmatched = self.0.keys().filter(|name| !found.contains(name.as_str()));
+        Matched {
+            names: self.0.len(),
+            matched: found.len(),
+            unmatched: unmatched.take(LISTED).cloned().collect(),
+        }
+    }
+
+    fn find(&self, path: &str) -> Option<&Notes> {
+        self.entry(path).map(|(_, notes)| notes)
+    }
+
     /// The notes of a recording's path, else of the longest end of its path (`takes/a.wav`, `a.wav`), else of its name
     /// without the extension.
-    fn find(&self, path: &str) -> Option<&Notes> {
+    fn entry(&self, path: &str) -> Option<(&String, &Notes)> {
+        let path = path.to_lowercase();
         let ends = path.match_indices('/').map(|(place, _)| &path[place + 1..]);
-        let name = path.rsplit('/').next().unwrap_or(path);
+        let name = path.rsplit('/').next().unwrap_or(&path);
         let stem = name.rsplit_once('.').map(|(stem, _)| stem);
-        std::iter::once(path)
-            .chain(ends)
-            .chain(stem)
-            .find_map(|name| self.0.get(name))
+        let mut names = std::iter::once(path.as_str()).chain(ends).chain(stem);
+        names.find_map(|name| self.0.get_key_value(name))
     }
 }
 
@@ -152,6 +167,21 @@ mod tests {
         assert!(annotations.find("/x/a.wav").is_none());
         let annotations = tags(text, &["mood"]).unwrap();
         assert_eq!(annotations.find("/x/b.flac").unwrap().tags, ["wild"]);
+    }
+
+    #[test]
+    fn names_match_without_case_and_are_counted() {
+        let annotations = tags("FILE;Tags\nTakes/A.WAV;dog\nb.wav;rain\nnone.wav;x\n", &[]).unwrap();
+        assert_eq!(annotations.find("/x/takes/a.wav").unwrap().tags, ["dog"]);
+        let matched = annotations.matched(["/x/takes/a.wav", "/y/B.wav", "/z/b.wav", "/c.wav"].into_iter());
+        assert_eq!(
+            matched,
+            Matched {
+                names: 3,
+                matched: 2,
+                unmatched: vec!["none.wav".to_owned()]
+            }
+        );
     }
 
     #[test]

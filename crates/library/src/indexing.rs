@@ -24,11 +24,11 @@ use hark_work::workers;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::annotations::Annotations;
+use crate::annotations::{Annotations, Matched};
 use crate::error::Error;
 use crate::model::ModelEmbedder;
 use crate::plan::{Plan, Shard, is_within, plan};
-use crate::scan::{Scan, ScannedFile, scan, stat};
+use crate::scan::{Scan, ScannedFile, SkipReason, scan, stat};
 
 /// Files that are hashed before they are embedded together.
 const BATCH: usize = 32;
@@ -51,6 +51,9 @@ pub struct Outcome {
     pub unchanged: usize,
     /// Unchanged files that got other captions or tags.
     pub annotated: usize,
+    /// How many of the names in tables of captions and tags are names of recordings; `None` without such tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notes: Option<Matched>,
     /// Files that could not be decoded or embedded.
     pub failed: Vec<Failure>,
     /// Files that failed in an earlier run and have not changed since.
@@ -58,6 +61,8 @@ pub struct Outcome {
     /// Files and folders that could not be read from the disk, and why. Their entries are kept.
     #[serde(rename = "unseen")]
     pub unreadable: Vec<(String, String)>,
+    /// Files and links that were left out on purpose, and why.
+    pub skipped: Vec<(String, SkipReason)>,
     /// Files of which only a part could be decoded, and why.
     pub damaged: Vec<(String, String)>,
     /// Files that changed while they were read. The next run indexes them.
@@ -194,15 +199,21 @@ impl Indexing<'_> {
         let known = self.store.known()?;
         let scan = scan_all(&roots, &known, control);
         control.check()?;
-        let unreadable = scan.unreadable.clone();
+        let (unreadable, skipped) = (scan.unreadable.clone(), scan.skipped.clone());
         let all: Vec<(String, i64)> = known.iter().map(|file| (file.content.clone(), file.id)).collect();
         let annotated = self.annotate(&known)?;
         let plan = plan(known, self.store.failures()?, scan, &roots, self.shard);
         let mut run = Run::new(self, control, &plan, all);
         run.outcome.unreadable = unreadable;
+        run.outcome.skipped = skipped;
         run.outcome.annotated = annotated;
         run.work(plan)?;
-        Ok(run.outcome)
+        let mut outcome = run.outcome;
+        if let Some(annotations) = self.notes {
+            let known = self.store.known()?;
+            outcome.notes = Some(annotations.matched(known.iter().map(|file| file.path.as_str())));
+        }
+        Ok(outcome)
     }
 
     /// Gives indexed files the captions and tags of the annotations.
@@ -263,6 +274,7 @@ fn scan_all(roots: &[String], known: &[IndexedFile], control: &Control<'_>) -> S
         }
         all.files.extend(found.files);
         all.unreadable.extend(found.unreadable);
+        all.skipped.extend(found.skipped);
     }
     all.files.sort_by(|a, b| a.path.cmp(&b.path));
     all.files.dedup_by(|a, b| a.path == b.path);

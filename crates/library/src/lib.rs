@@ -40,7 +40,7 @@ mod plan;
 mod scan;
 mod watch;
 
-pub use annotations::Annotations;
+pub use annotations::{Annotations, Matched};
 pub use error::Error;
 pub use hark_catalogue::{Hit, Question};
 pub use hark_encode::Compute;
@@ -49,3 +49,4 @@ pub use library::{IndexOptions, Library, OpenOptions, Setup};
 pub use location::LibraryLocation;
 pub use model::{LibraryModel, ModelEmbedder};
 pub use plan::Shard;
+pub use scan::SkipReason;

@@ -160,6 +160,7 @@ mod tests {
                 found("/a/same", 1),
             ],
             unreadable: vec![("/a/locked".to_owned(), "permission denied".to_owned())],
+            skipped: Vec::new(),
         };
         let before = vec![
             known(1, "/a/same"),
@@ -199,6 +200,7 @@ mod tests {
             let scan = Scan {
                 files: paths.iter().map(|path| found(path, 1)).collect(),
                 unreadable: Vec::new(),
+                skipped: Vec::new(),
             };
             let before = vec![known(1, "/a/gone")];
             let plan = plan(before, Vec::new(), scan, &["/a".to_owned()], shard);

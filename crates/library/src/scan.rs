@@ -1,12 +1,16 @@
 //! The audio files in a folder and all folders within it.
 //!
-//! Files are chosen by their extension; whether one is a recording shows when it is decoded. Hidden files and folders are
-//! skipped (they are the system's: `._take1.wav` is no recording), and so are links, which could lead anywhere.
+//! Files are chosen by their extension or, if they have none, by their first bytes; whether one is a recording shows when it is
+//! decoded. Hidden files and folders are skipped (they are the system's: `._take1.wav` is no recording).
+//!
+//! Links are followed, and what is behind them keeps the path that leads through the link. A link that leads back into a folder
+//! that is scanned anyway, or to one that contains it, is skipped: the first would list recordings twice, the second never end.
 
-use std::path::Path;
-use std::time::UNIX_EPOCH;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use hark_catalogue::Stat;
+use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
 /// A file that may be a recording.
@@ -17,6 +21,18 @@ pub(crate) struct ScannedFile {
     pub(crate) stat: Stat,
 }
 
+/// Why something in a folder was not indexed though it may hold sound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SkipReason {
+    /// A link to a file or folder that is scanned anyway.
+    LinkInside,
+    /// A link to a folder that contains the link.
+    LinkToParent,
+    /// A format that hark does not read.
+    UnsupportedFormat,
+}
+
 /// What a scan found.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
@@ -24,39 +40,100 @@ pub(crate) struct Scan {
     pub(crate) files: Vec<ScannedFile>,
     /// Files and folders that could not be read, and why. Their index entries are kept.
     pub(crate) unreadable: Vec<(String, String)>,
+    /// Files and links that were left out on purpose.
+    pub(crate) skipped: Vec<(String, SkipReason)>,
 }
 
 /// Scans a folder, given by its absolute path, until `goes_on` says no.
 pub(crate) fn scan(root: &Path, goes_on: &dyn Fn() -> bool) -> Scan {
     let mut scan = Scan::default();
-    let entries = WalkDir::new(root).sort_by_file_name().into_iter();
-    for entry in entries.filter_entry(|entry| entry.depth() == 0 || !is_hidden(entry)) {
-        if !goes_on() {
-            break;
-        }
-        match entry {
-            Ok(entry) if entry.file_type().is_file() && hark_audio::has_audio_extension(entry.path()) => {
-                scan.take(&entry);
-            }
-            Ok(_) => {}
-            Err(error) => {
-                let path = error.path().unwrap_or(root).display().to_string();
-                scan.unreadable.push((path, error.to_string()));
-            }
-        }
-    }
+    // Its own true path, so that links back into it are recognised.
+    let own = fs_err::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    let mut folders = Folders {
+        seen: vec![own.clone()],
+        within: vec![own],
+    };
+    scan.walk(root, &mut folders, goes_on);
     scan.files.sort_by(|a, b| a.path.cmp(&b.path));
     scan
 }
 
+/// True paths of the folders that the scan was led to: the first by its caller, the others by links.
+struct Folders {
+    /// All of them.
+    seen: Vec<PathBuf>,
+    /// Those that it is in now, one behind a link in the other.
+    within: Vec<PathBuf>,
+}
+
 impl Scan {
-    fn take(&mut self, entry: &DirEntry) {
-        let shown = entry.path().display().to_string();
-        let Some(path) = entry.path().to_str() else {
+    /// Scans one folder.
+    fn walk(&mut self, root: &Path, folders: &mut Folders, goes_on: &dyn Fn() -> bool) {
+        let entries = WalkDir::new(root).sort_by_file_name().into_iter();
+        for entry in entries.filter_entry(|entry| entry.depth() == 0 || !is_hidden(entry)) {
+            if !goes_on() {
+                return;
+            }
+            match entry {
+                Ok(entry) if entry.depth() > 0 && entry.path_is_symlink() => {
+                    self.follow(&entry, folders, goes_on);
+                }
+                Ok(entry) if entry.file_type().is_file() => self.take(entry.path()),
+                Ok(_) => {}
+                Err(error) => {
+                    let path = error.path().unwrap_or(root).display().to_string();
+                    let reason = error
+                        .io_error()
+                        .map_or_else(|| error.to_string(), ToString::to_string);
+                    self.unreadable.push((path, reason));
+                }
+            }
+        }
+    }
+
+    fn follow(&mut self, link: &DirEntry, folders: &mut Folders, goes_on: &dyn Fn() -> bool) {
+        let path = link.path();
+        let target = match std::fs::canonicalize(path) {
+            Ok(target) => target,
+            // A link to nothing is no recording, unless its name says so.
+            Err(_) if !hark_audio::has_audio_extension(path) => return,
+            Err(error) => {
+                let reason = format!("broken link: {error}");
+                return self.unreadable.push((path.display().to_string(), reason));
+            }
+        };
+        let skip = if folders.seen.iter().any(|folder| target.starts_with(folder)) {
+            SkipReason::LinkInside
+        } else if target.is_file() {
+            return self.take(path);
+        } else if folders.within.iter().any(|folder| folder.starts_with(&target)) {
+            SkipReason::LinkToParent
+        } else {
+            folders.seen.push(target.clone());
+            folders.within.push(target);
+            self.walk(path, folders, goes_on);
+            folders.within.pop();
+            return;
+        };
+        // A link to a text file is none of our business.
+        if target.is_dir() || is_audio(path) {
+            self.skipped.push((path.display().to_string(), skip));
+        }
+    }
+
+    fn take(&mut self, file: &Path) {
+        let shown = file.display().to_string();
+        if hark_audio::has_unsupported_extension(file) {
+            return self.skipped.push((shown, SkipReason::UnsupportedFormat));
+        }
+        if !is_audio(file) {
+            return;
+        }
+        let Some(path) = file.to_str() else {
             let why = "the name is not Unicode; rename it".to_owned();
             return self.unreadable.push((shown, why));
         };
-        match stat(entry.path()) {
+        match stat(file) {
             Ok(stat) => self.files.push(ScannedFile {
                 path: path.to_owned(),
                 stat,
@@ -66,18 +143,25 @@ impl Scan {
     }
 }
 
+/// By the extension or, without one, by the first bytes. A file without an extension that cannot be opened is not known to be
+/// one.
+fn is_audio(file: &Path) -> bool {
+    if file.extension().is_some() {
+        return hark_audio::has_audio_extension(file);
+    }
+    let mut header = Vec::with_capacity(hark_audio::HEADER_BYTES);
+    // Pipes and devices would block.
+    let is_file = std::fs::metadata(file).is_ok_and(|file| file.is_file());
+    let read = std::fs::File::open(file).and_then(|file| {
+        file.take(hark_audio::HEADER_BYTES as u64)
+            .read_to_end(&mut header)
+    });
+    is_file && read.is_ok() && hark_audio::looks_like_audio(&header)
+}
+
 /// Size and modification time of a file.
 pub(crate) fn stat(path: &Path) -> std::io::Result<Stat> {
-    let file = fs_err::metadata(path)?;
-    let modified = file.modified()?;
-    let modified = match modified.duration_since(UNIX_EPOCH) {
-        Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
-        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |nanos| -nanos),
-    };
-    Ok(Stat {
-        size: file.len(),
-        modified,
-    })
+    Stat::of(&fs_err::metadata(path)?)
 }
 
 fn is_hidden(entry: &DirEntry) -> bool {
@@ -88,8 +172,15 @@ fn is_hidden(entry: &DirEntry) -> bool {
 mod tests {
     use super::*;
 
+    fn names<'a>(found: &'a Scan, root: &Path) -> Vec<&'a str> {
+        let names = found.files.iter();
+        names
+            .map(|file| file.path.strip_prefix(root.to_str().unwrap()).unwrap())
+            .collect()
+    }
+
     #[test]
-    fn audio_files_are_found_by_their_extension() {
+    fn audio_files_are_found_by_extension_or_first_bytes() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path();
         for folder in ["b", "b/c", ".trash", "empty"] {
@@ -103,21 +194,74 @@ mod tests {
             "b/notes.txt",
             ".trash/gone.wav",
             "wav",
+            "old.wma",
         ] {
             fs_err::write(root.join(file), file).unwrap();
         }
-        #[cfg(unix)]
-        std::os::unix::fs::symlink("/", root.join("b/all.wav")).unwrap();
+        fs_err::write(root.join("b/take 7"), b"RIFF\0\0\0\0WAVEfmt ").unwrap();
         let found = scan(root, &|| true);
-        let names: Vec<&str> = found
-            .files
-            .iter()
-            .map(|file| file.path.strip_prefix(root.to_str().unwrap()).unwrap())
-            .collect();
-        assert_eq!(names, ["/Z.WAV", "/a.flac", "/b/c/x.Mp3"]);
+        assert_eq!(
+            names(&found, root),
+            ["/Z.WAV", "/a.flac", "/b/c/x.Mp3", "/b/take 7"]
+        );
         assert_eq!(found.files[0].stat.size, 5);
         assert!(found.files[0].stat.modified > 1_600_000_000_000_000_000);
         assert_eq!(found.unreadable, []);
+        let old = root.join("old.wma").display().to_string();
+        assert_eq!(found.skipped, [(old, SkipReason::UnsupportedFormat)]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_once() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let (root, other) = (place.path().join("library"), place.path().join("other"));
+        for folder in [&root.join("a"), &other.join("deep")] {
+            fs_err::create_dir_all(folder).unwrap();
+        }
+        for file in [
+            root.join("a/1.wav"),
+            other.join("2.wav"),
+            other.join("deep/3.wav"),
+            place.path().join("4.wav"),
+        ] {
+            fs_err::write(file, "x").unwrap();
+        }
+        symlink(&other, root.join("linked")).unwrap();
+        symlink("../4.wav", root.join("4.wav")).unwrap();
+        symlink(place.path().join("gone.wav"), root.join("gone.wav")).unwrap();
+        // Circles: to the folder itself, to one above it, from the other folder back, and into what is scanned already.
+        symlink(".", root.join("a/self")).unwrap();
+        symlink("/", root.join("z-all")).unwrap();
+        symlink(&root, other.join("deep/back")).unwrap();
+        symlink(other.join("deep"), root.join("z-deep")).unwrap();
+        symlink(root.join("a/1.wav"), root.join("z.wav")).unwrap();
+        let found = scan(&root, &|| true);
+        assert_eq!(
+            names(&found, &root),
+            ["/4.wav", "/a/1.wav", "/linked/2.wav", "/linked/deep/3.wav"]
+        );
+        let mut skipped: Vec<(&str, SkipReason)> = found
+            .skipped
+            .iter()
+            .map(|(path, reason)| (path.strip_prefix(root.to_str().unwrap()).unwrap(), *reason))
+            .collect();
+        skipped.sort();
+        assert_eq!(
+            skipped,
+            [
+                ("/a/self", SkipReason::LinkInside),
+                ("/linked/deep/back", SkipReason::LinkInside),
+                ("/z-all", SkipReason::LinkToParent),
+                ("/z-deep", SkipReason::LinkInside),
+                ("/z.wav", SkipReason::LinkInside),
+            ]
+        );
+        assert_eq!(found.unreadable.len(), 1);
+        assert!(
+            found.unreadable[0].0.ends_with("/gone.wav") && found.unreadable[0].1.starts_with("broken link")
+        );
     }
 
     #[test]

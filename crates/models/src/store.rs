@@ -18,6 +18,9 @@ use crate::pull::{self, OnPullEvent, Pulled, Sources};
 /// The name of the encoder that is part of the program.
 pub const BUILT_IN: &str = "caption-static";
 
+/// The model in the folder of a run.
+const OF_RUN: &str = "best";
+
 /// Models, one folder each, under a folder of the caller's choice.
 #[derive(Debug, Clone)]
 pub struct ModelStore {
@@ -41,7 +44,9 @@ pub struct Listed {
     pub name: String,
     /// Whether it can be opened now.
     pub state: State,
-    /// One line on what it is; empty if the folder holds no model that can be read.
+    /// What it can do; `None` if the folder holds no model that can be read.
+    pub can: Option<Ability>,
+    /// One line on what it is.
     pub about: String,
 }
 
@@ -88,7 +93,7 @@ impl ModelStore {
         &self.partial
     }
 
-    /// The folder of a model: a name in the store, or a path.
+    /// The folder of a model: a name in the store, the path of a model's folder, or that of a run, whose best model it is.
     ///
     /// # Errors
     /// [`Error::NotInstalled`] for a published model that was not pulled, [`Error::Unknown`] otherwise.
@@ -103,7 +108,9 @@ impl ModelStore {
         }
         let path = Path::new(name);
         if path.is_dir() {
-            return Ok(path.to_owned());
+            let best = path.join(OF_RUN);
+            let is_run = !model::is_model(path) && model::is_model(&best);
+            return Ok(if is_run { best } else { path.to_owned() });
         }
         Err(match PublishedModel::find(name) {
             Some(model) => Error::NotInstalled { name: model.name },
@@ -172,6 +179,7 @@ impl ModelStore {
         let mut rows = vec![Listed {
             name: BUILT_IN.to_owned(),
             state: State::BuiltIn,
+            can: Some(Ability::ComparesCaptions),
             about: "static vectors, 256 dimensions: no download, fastest".to_owned(),
         }];
         rows.extend(PUBLISHED.iter().map(|model| Listed {
@@ -181,6 +189,7 @@ impl ModelStore {
             } else {
                 State::Available
             },
+            can: Some(Ability::ComparesCaptions),
             about: model.about.to_owned(),
         }));
         if self.models.is_dir() {
@@ -189,10 +198,12 @@ impl ModelStore {
                 let entry = entry?;
                 let name = entry.file_name().to_string_lossy().into_owned();
                 if entry.path().is_dir() && PublishedModel::find(&name).is_none() {
+                    let (can, about) = about(&entry.path());
                     others.push(Listed {
                         name,
                         state: State::Installed,
-                        about: about(&entry.path()),
+                        can,
+                        about,
                     });
                 }
             }
@@ -213,7 +224,8 @@ impl ModelStore {
         pull::pull(self, model, sources, on_event)
     }
 
-    /// Reads a checkpoint of another program and stores it as the model `name`; `replace` allows overwriting one.
+    /// Reads a checkpoint of another program, or takes a model's or a run's folder, and stores it as the model `name`; `replace`
+    /// allows overwriting one.
     ///
     /// # Errors
     /// If the name is invalid or taken, or for a checkpoint that [`import`](import::import) refuses. Nothing is then written,
@@ -243,7 +255,38 @@ impl ModelStore {
                 folder: self.models.clone(),
             });
         }
+        let own = checkpoint.to_str().and_then(|name| self.find(name).ok());
+        if let Some(own) = own.filter(|own| model::is_model(own)) {
+            let card = Card::read(&own.join(model::CARD))?;
+            let copy = |fresh: &Path| {
+                for file in [model::CARD, model::WEIGHTS, model::TOKENIZER] {
+                    if own.join(file).is_file() {
+                        fs::copy(own.join(file), fresh.join(file))?;
+                    }
+                }
+                Ok(())
+            };
+            return Ok(Imported {
+                path: self.install(name, copy)?,
+                card,
+                unused: Vec::new(),
+            });
+        }
         let imported = import::import(checkpoint, tokenizer, options, &Compute::cpu(1))?;
+        let save = |fresh: &Path| {
+            let tokenizer = imported.tokenizer.as_deref();
+            Ok(model::save(fresh, &imported.card, &imported.network, tokenizer)?)
+        };
+        Ok(Imported {
+            path: self.install(name, save)?,
+            card: imported.card,
+            unused: imported.unused,
+        })
+    }
+
+    /// Fills a folder and puts it in the place of the model `name`.
+    fn install(&self, name: &str, fill: impl FnOnce(&Path) -> Result<(), Error>) -> Result<PathBuf, Error> {
+        let path = self.models.join(name);
         fs::create_dir_all(&self.partial)?;
         fs::create_dir_all(&self.models)?;
         let aside = tempfile::Builder::new()
@@ -251,12 +294,7 @@ impl ModelStore {
             .tempdir_in(&self.partial)?;
         let fresh = aside.path().join("new");
         fs::create_dir(&fresh)?;
-        model::save(
-            &fresh,
-            &imported.card,
-            &imported.network,
-            imported.tokenizer.as_deref(),
-        )?;
+        fill(&fresh)?;
         let old = aside.path().join("old");
         if path.exists() {
             fs::rename(&path, &old)?;
@@ -268,31 +306,48 @@ impl ModelStore {
             }
             return Err(error.into());
         }
-        Ok(Imported {
-            path,
-            card: imported.card,
-            unused: imported.unused,
-        })
+        Ok(path)
     }
 }
 
-/// One line on a model with towers; nothing for a folder that holds none.
-fn about(folder: &Path) -> String {
+/// What a model can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ability {
+    /// It embeds recordings and texts in one space: it can be searched with.
+    HearsAndReads,
+    /// It embeds recordings.
+    Hears,
+    /// It embeds texts, beside an audio tower.
+    Reads,
+    /// It compares captions with captions.
+    ComparesCaptions,
+}
+
+/// What the model of a folder can do, and one line on it.
+fn about(folder: &Path) -> (Option<Ability>, String) {
     let Ok(card) = Card::read(&folder.join(model::CARD)) else {
-        return String::new();
+        return match SentenceModel::open(folder) {
+            Ok(model) => {
+                let about = format!("sentence encoder, {} dimensions", model.dim());
+                (Some(Ability::ComparesCaptions), about)
+            }
+            Err(error) => (None, format!("cannot be read: {error}")),
+        };
     };
     let dim = card
         .audio
         .as_ref()
         .and_then(|audio| audio.side.projection.last())
         .or_else(|| card.text.as_ref().and_then(|text| text.side.projection.last()));
-    let towers = match (&card.audio, &card.text) {
-        (Some(_), Some(_)) => "recordings and texts",
-        (Some(_), None) => "an audio tower",
-        (None, _) => "a text tower",
+    let (can, towers) = match (&card.audio, &card.text) {
+        (Some(_), Some(_)) => (Ability::HearsAndReads, "dual encoder"),
+        (Some(_), None) => (Ability::Hears, "audio tower"),
+        (None, _) => (Ability::Reads, "text tower"),
     };
-    match dim {
+    let about = match dim {
         Some(dim) => format!("{towers}, {dim} dimensions"),
         None => towers.to_owned(),
-    }
+    };
+    (Some(can), about)
 }

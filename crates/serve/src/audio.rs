@@ -1,7 +1,7 @@
 //! Streams a recording, as it is or as WAV, whole or in part.
 //!
-//! Clients name a file by its id. Before it is opened, all links of its path are resolved: the result must be inside one of the
-//! library's folders, be a regular file, and have the size that the library recorded.
+//! Clients name a file by its id. Before it is opened, all links of its path are resolved: the result must be a regular file of
+//! the size that the library recorded and, unless it is inside one of the library's folders, of the same modification time.
 
 use std::fs;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -15,7 +15,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hark_audio::Decoder;
-use hark_catalogue::File;
+use hark_catalogue::{File, Stat};
 
 use crate::api_error::ApiError;
 use crate::library::one;
@@ -134,10 +134,7 @@ fn open(server: &Server, id: i64) -> Result<Opened, ApiError> {
     let path = fs::canonicalize(&file.path).map_err(gone)?;
     let roots = server.store.roots()?;
     let mut folders = roots.iter().filter_map(|root| fs::canonicalize(root).ok());
-    if !folders.any(|folder| path.starts_with(folder)) {
-        let message = format!("{} leads out of the library's folders", file.path);
-        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
-    }
+    let is_inside = folders.any(|folder| path.starts_with(folder));
     // Asked before it is opened: opening a pipe would wait for its other end.
     let before = fs::metadata(&path).map_err(gone)?;
     if !before.is_file() {
@@ -146,6 +143,12 @@ fn open(server: &Server, id: i64) -> Result<Opened, ApiError> {
     }
     let handle = fs::File::open(&path).map_err(gone)?;
     let now = handle.metadata().map_err(gone)?;
+    // A link that was there when the library was indexed leads to the very file that was decoded then. One that was put
+    // there since, to something else on this machine, cannot lead to a file of that size and time.
+    if !is_inside && Stat::of(&now).map_err(gone)? != file.stat {
+        let message = format!("{} leads out of the library's folders", file.path);
+        return Err(ApiError::new(StatusCode::FORBIDDEN, message));
+    }
     if !now.is_file() || now.len() != file.stat.size {
         let message = format!("{} has changed since it was indexed", file.path);
         return Err(ApiError::new(StatusCode::CONFLICT, message));

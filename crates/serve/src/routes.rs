@@ -80,38 +80,57 @@ pub(crate) const ROUTES: &[Route] = &[
         parameters: None,
         handler: |_, call| at_once(page::html(&call)),
     },
-    Route::get("/page.css", Access::Open, &[], |_, call| {
+    Route::new(Method::GET, "/page.css", Access::Open, &[], |_, call| {
         at_once(page::css(&call))
     }),
-    Route::get("/page.js", Access::Open, &[], |_, call| at_once(page::js(&call))),
-    Route::get("/icon.svg", Access::Open, &[], |_, call| {
+    Route::new(Method::GET, "/page.js", Access::Open, &[], |_, call| {
+        at_once(page::js(&call))
+    }),
+    Route::new(Method::GET, "/icon.svg", Access::Open, &[], |_, call| {
         at_once(page::icon(&call))
     }),
-    Route::get("/openapi.json", Access::Open, &[], |_, call| {
+    Route::new(Method::GET, "/openapi.json", Access::Open, &[], |_, call| {
         at_once(page::openapi(&call))
     }),
-    Route::get("/health", Access::Open, &[], |server, call| {
+    Route::new(Method::GET, "/health", Access::Open, &[], |server, call| {
         Box::pin(library::health(server, call))
     }),
-    Route::get("/metrics", Access::Token, &[], |server, _| {
+    Route::new(Method::GET, "/metrics", Access::Token, &[], |server, _| {
         Box::pin(library::metrics(server))
     }),
-    Route::get("/api/library", Access::Token, &[], |server, _| {
+    Route::new(Method::GET, "/api/library", Access::Token, &[], |server, _| {
         Box::pin(library::library(server))
     }),
-    Route::get("/api/search", Access::Token, SEARCH_PARAMETERS, |server, call| {
-        Box::pin(search::search(server, call))
-    }),
-    Route::post("/api/search", Access::Token, UPLOAD_PARAMETERS, |server, call| {
-        Box::pin(upload::search(server, call))
-    }),
-    Route::get("/api/export", Access::Token, EXPORT_PARAMETERS, |server, call| {
-        Box::pin(export::export(server, call))
-    }),
-    Route::get("/api/files/{id}", Access::Token, &[], |server, call| {
-        Box::pin(library::file(server, call))
-    }),
-    Route::get(
+    Route::new(
+        Method::GET,
+        "/api/search",
+        Access::Token,
+        SEARCH_PARAMETERS,
+        |server, call| Box::pin(search::search(server, call)),
+    ),
+    Route::new(
+        Method::POST,
+        "/api/search",
+        Access::Token,
+        UPLOAD_PARAMETERS,
+        |server, call| Box::pin(upload::search(server, call)),
+    ),
+    Route::new(
+        Method::GET,
+        "/api/export",
+        Access::Token,
+        EXPORT_PARAMETERS,
+        |server, call| Box::pin(export::export(server, call)),
+    ),
+    Route::new(
+        Method::GET,
+        "/api/files/{id}",
+        Access::Token,
+        &[],
+        |server, call| Box::pin(library::file(server, call)),
+    ),
+    Route::new(
+        Method::GET,
         "/api/files/{id}/audio",
         Access::Token,
         audio::PARAMETERS,
@@ -124,35 +143,21 @@ pub(crate) const ROUTES: &[Route] = &[
         parameters: Some(audio::PARAMETERS),
         handler: |server, call| Box::pin(audio::audio(server, call, false)),
     },
-    Route::post("/api/login", Access::Open, &[], |server, call| {
+    Route::new(Method::POST, "/api/login", Access::Open, &[], |server, call| {
         Box::pin(library::login(server, call))
     }),
 ];
 
 impl Route {
-    const fn get(
+    const fn new(
+        method: Method,
         path: &'static str,
         access: Access,
         parameters: &'static [&'static str],
         handler: fn(Arc<Server>, Call) -> Answer,
     ) -> Self {
         Self {
-            method: Method::GET,
-            path,
-            access,
-            parameters: Some(parameters),
-            handler,
-        }
-    }
-
-    const fn post(
-        path: &'static str,
-        access: Access,
-        parameters: &'static [&'static str],
-        handler: fn(Arc<Server>, Call) -> Answer,
-    ) -> Self {
-        Self {
-            method: Method::POST,
+            method,
             path,
             access,
             parameters: Some(parameters),

@@ -125,7 +125,7 @@ fn moments_have_places_and_files_one_hit() {
             .count()
     };
     assert_eq!(count("/api/search?q=rain&mode=meaning"), 1);
-    assert_eq!(count("/api/search?q=rain&mode=meaning&windows=all"), 3);
+    assert_eq!(count("/api/search?q=rain&mode=meaning&windows=all"), 2);
 }
 
 #[test]

@@ -285,6 +285,14 @@ fn what_leads_out_of_the_library_is_not_sent() {
     fs::write(beside.join("dog.wav"), &bytes).unwrap();
     assert_eq!(to(&beside.join("dog.wav")), 403);
     assert_eq!(to(std::path::Path::new("/dev/zero")), 403);
+    // A link to the very file that was indexed is followed, wherever that is.
+    let stat = hark_catalogue::Stat::of(&fs::metadata(outside.join("dog.wav")).unwrap()).unwrap();
+    let before = std::mem::replace(
+        &mut world.store.entries.lock().unwrap().get_mut(&2).unwrap().stat,
+        stat,
+    );
+    assert_eq!(to(&world.path("way/dog.wav")), 200);
+    world.store.entries.lock().unwrap().get_mut(&2).unwrap().stat = before;
     // A link that stays inside is followed.
     fs::write(world.path("weather/dog.wav"), &bytes).unwrap();
     symlink(world.path("weather/dog.wav"), world.path("inside.wav")).unwrap();

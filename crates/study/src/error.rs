@@ -68,7 +68,7 @@ pub enum Error {
     },
     /// Test recordings are missing.
     #[error(
-        "{missing} of {expected} recordings of {set} are missing, and figures over fewer clips are not comparable. Run hark data check for details, or continue without them with --allow-missing"
+        "{missing} of {expected} recordings of {set} are missing, and the recipe allows {allowed} (data.max-missing-test): figures over fewer clips are not comparable. Run hark data check for details, or continue without them with --allow-missing"
     )]
     MissingRecordings {
         /// How many.
@@ -77,6 +77,8 @@ pub enum Error {
         expected: usize,
         /// The set's name.
         set: String,
+        /// How many the recipe allows.
+        allowed: usize,
     },
     /// The folder holds a study of another recipe.
     #[error(

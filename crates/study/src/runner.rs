@@ -207,15 +207,25 @@ fn begin(plan: &Plan) -> Result<(), Error> {
 
 /// Fails before anything is trained if test recordings are missing.
 fn refuse_missing(plan: &Plan) -> Result<(), Error> {
-    for set in &plan.base.data.test {
+    let data = &plan.base.data;
+    let (mut missing, mut expected) = (0, 0);
+    for set in &data.test {
         let state = set.completeness()?;
-        if state.found < state.expected {
-            return Err(Error::MissingRecordings {
-                missing: state.expected - state.found,
-                expected: state.expected,
-                set: set.name(),
-            });
-        }
+        missing += state.expected - state.found;
+        expected += state.expected;
+    }
+    if missing > data.max_missing_test {
+        return Err(Error::MissingRecordings {
+            missing,
+            expected,
+            set: data
+                .test
+                .iter()
+                .map(DatasetConfig::name)
+                .collect::<Vec<_>>()
+                .join("+"),
+            allowed: data.max_missing_test,
+        });
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
 
     /// The file is cut short, contradicts itself, or is not a PyTorch file at all.
-    #[error("{path}: not a whole PyTorch file: {what}")]
+    #[error("{path}: truncated or damaged PyTorch file: {what}")]
     Damaged {
         /// The file.
         path: PathBuf,

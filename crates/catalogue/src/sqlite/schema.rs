@@ -77,7 +77,14 @@ pub(super) fn connect(path: &Path, make: bool) -> Result<Connection, rusqlite::E
     if make {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
     }
-    let connection = Connection::open_with_flags(path, flags)?;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    // Readers of this journal write to shared memory beside the file. Where nothing can be written, nobody else writes either,
+    // and the file can be read as it is, unless a writer left changes in the journal: then SQLite reads both or says why not.
+    if !make && connection.is_readonly("main")? && !has_journal(path) {
+        flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        connection = Connection::open_with_flags(immutable(path), flags)?;
+    }
     connection.busy_timeout(PATIENCE)?;
     connection.set_prepared_statement_cache_capacity(64);
     // What a change has returned from must outlast a power cut; the default of this journal is less. A file of unknown origin
@@ -86,6 +93,27 @@ pub(super) fn connect(path: &Path, make: bool) -> Result<Connection, rusqlite::E
         "PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF; PRAGMA cache_size = -16000;",
     )?;
     Ok(connection)
+}
+
+/// Whether a journal beside the file holds changes.
+fn has_journal(path: &Path) -> bool {
+    let mut journal = path.as_os_str().to_owned();
+    journal.push("-wal");
+    std::fs::metadata(journal).is_ok_and(|journal| journal.len() > 0)
+}
+
+/// The address of a file that nobody changes.
+fn immutable(path: &Path) -> String {
+    let mut address = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
+            address.push(char::from(*byte));
+        } else {
+            address.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    address.push_str("?immutable=1");
+    address
 }
 
 /// What a file says that it is.

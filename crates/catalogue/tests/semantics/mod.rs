@@ -245,6 +245,8 @@ macro_rules! semantics {
             long_texts_are_kept_and_bounded,
             a_long_recording_does_not_fill_the_list,
             a_file_may_have_several_hits,
+            a_long_recording_is_ranked_by_its_best_window,
+            a_name_with_all_words_comes_first,
             words_and_meaning_are_fused,
             pages_follow_each_other,
             without_a_question_files_come_by_path,

@@ -49,14 +49,8 @@ pub(super) fn gather(root: &Path, split: &str, audio: Option<&Path>) -> Result<G
         let audio = found.map_or_else(|| Audio::Missing(expected()), Audio::Found);
         Wanted { id, audio }
     });
-    Ok(Gathered {
-        wanted: wanted.collect(),
-        captions: set.captions.into_iter().map(|c| (c.clip, c.text)).collect(),
-        caption_files: vec![file],
-        searched,
-        listing,
-        ..Gathered::default()
-    })
+    let wanted = wanted.collect();
+    Ok(Gathered::new((file, set.captions), wanted, (searched, listing)))
 }
 
 /// The names that a clip's file may have.

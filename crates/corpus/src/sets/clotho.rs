@@ -31,12 +31,6 @@ pub(super) fn gather(root: &Path, split: &str) -> Result<Gathered, Error> {
             .map_or_else(|| Audio::Missing(root.join(split).join(&id)), Audio::Found);
         Wanted { id, audio }
     });
-    Ok(Gathered {
-        wanted: wanted.collect(),
-        captions: set.captions.into_iter().map(|c| (c.clip, c.text)).collect(),
-        caption_files: vec![file],
-        searched,
-        listing,
-        ..Gathered::default()
-    })
+    let wanted = wanted.collect();
+    Ok(Gathered::new((file, set.captions), wanted, (searched, listing)))
 }

@@ -32,23 +32,69 @@ pub enum Exclusion {
     Clotho(PathBuf),
 }
 
+/// The ids of an [`Exclusion`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExcludedIds {
+    /// FreeSound ids, without zeros before them.
+    pub ids: HashSet<String>,
+    /// Recordings of Clotho whose metadata gives no id: of some it says `Not found`.
+    pub unknown: usize,
+}
+
 impl Exclusion {
     /// The ids.
     ///
     /// # Errors
     /// [`Error::NotAnId`], [`Error::NoIds`], [`Error::NoCaptionFile`], and what can be wrong with any CSV file.
-    pub fn ids(&self) -> Result<HashSet<String>, Error> {
+    pub fn ids(&self) -> Result<ExcludedIds, Error> {
         match self {
-            Self::List(file) => list(file),
+            Self::List(file) => Ok(ExcludedIds {
+                ids: list(file)?,
+                unknown: 0,
+            }),
             Self::Clotho(path) => {
-                let mut ids = HashSet::new();
+                let mut all = ExcludedIds::default();
                 for file in metadata_files(path)? {
-                    ids.extend(sound_ids(&file)?);
+                    all.ids.extend(sound_ids(&file, &mut all.unknown)?);
                 }
-                Ok(ids)
+                Ok(all)
             }
         }
     }
+}
+
+/// YouTube ids of a CSV list: the column `youtube_id`, `ytid`, `id` or `file_name`, or else the first one, with or without a
+/// header. An id may have a `Y` before it and an extension after it, as the names of files do.
+pub(super) fn youtube_ids(file: &Path) -> Result<HashSet<String>, Error> {
+    read_ids(file, |rows, ids| {
+        let header = rows.columns();
+        let names = ["youtube_id", "ytid", "id", "file_name", "filename"];
+        let named = names
+            .iter()
+            .find_map(|wanted| header.iter().position(|name| name.eq_ignore_ascii_case(wanted)));
+        if named.is_none() {
+            ids.extend(header.first().and_then(|name| youtube_id(name)));
+        }
+        let column = named.unwrap_or(0);
+        while let Some(row) = rows.next_row()? {
+            ids.extend(youtube_id(row.get(column)));
+        }
+        Ok(())
+    })
+}
+
+/// The eleven characters of a YouTube id.
+fn youtube_id(field: &str) -> Option<String> {
+    let name = super::listing::stem_of(field.trim());
+    let id = match name.len() {
+        12 => name.strip_prefix('Y')?,
+        _ => name,
+    };
+    let is_id = id.len() == 11
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    is_id.then(|| id.to_owned())
 }
 
 fn metadata_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
@@ -76,11 +122,14 @@ fn metadata_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// The ids of Clotho's metadata. Of some recordings it says only that they were not found.
-fn sound_ids(file: &Path) -> Result<HashSet<String>, Error> {
+fn sound_ids(file: &Path, unknown: &mut usize) -> Result<HashSet<String>, Error> {
     read_ids(file, |rows, ids| {
         let column = rows.column(SOUND_ID)?;
         while let Some(row) = rows.next_row()? {
-            ids.extend(number(row.get(column)));
+            match number(row.get(column)) {
+                Some(id) => _ = ids.insert(id),
+                None => *unknown += 1,
+            }
         }
         Ok(())
     })
@@ -166,7 +215,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(name);
         fs_err::write(&file, bytes).unwrap();
-        let mut ids: Vec<String> = make(file).ids()?.into_iter().collect();
+        let mut ids: Vec<String> = make(file).ids()?.ids.into_iter().collect();
         ids.sort();
         Ok(ids)
     }
@@ -220,6 +269,6 @@ mod tests {
             fs_err::write(file, format!("file_name,sound_id\nx.wav,{id}\n")).unwrap();
         }
         let ids = Exclusion::Clotho(folder.path().to_owned()).ids().unwrap();
-        assert_eq!(ids, ["1", "2", "3"].map(str::to_owned).into());
+        assert_eq!(ids.ids, ["1", "2", "3"].map(str::to_owned).into());
     }
 }

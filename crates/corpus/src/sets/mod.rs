@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::Check;
 pub use completeness::{CheckedSet, Completeness};
-pub use exclusion::Exclusion;
+pub use exclusion::{ExcludedIds, Exclusion};
 pub use listing::{AUDIO_EXTENSIONS, MAX_DEPTH, MAX_FILES};
 pub use stats::{AudioStats, Spread, TextStats};
 pub use wavcaps::WavcapsSource;
@@ -78,6 +78,10 @@ pub enum DatasetConfig {
         /// Which FreeSound recordings to leave out, since Clotho is made of them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exclude: Option<Exclusion>,
+        /// A list of YouTube ids to leave out of AudioSet's part, which holds clips that AudioCaps tests on. AudioCaps' own
+        /// `test.csv` is such a list.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exclude_audioset: Option<PathBuf>,
     },
     /// Any CSV, TSV or JSON Lines table with a column of paths and one or more of captions.
     Table {
@@ -262,7 +266,8 @@ impl DatasetConfig {
                 root,
                 sources,
                 exclude,
-            } => wavcaps::gather(root, sources, exclude.as_ref()),
+                exclude_audioset,
+            } => wavcaps::gather(root, sources, exclude.as_ref(), exclude_audioset.as_deref()),
             Self::Table {
                 file,
                 audio_folder,
@@ -424,6 +429,25 @@ struct Gathered {
     listing: Listing,
     /// What a user should know about the layout.
     remarks: Vec<String>,
+}
+
+impl Gathered {
+    /// A set with one caption file, whose recordings are all in a few folders.
+    fn new(
+        (file, captions): (PathBuf, Vec<crate::Caption>),
+        wanted: Vec<Wanted>,
+        (searched, listing): (Vec<PathBuf>, Listing),
+    ) -> Self {
+        let captions = captions.into_iter();
+        Self {
+            wanted,
+            captions: captions.map(|caption| (caption.clip, caption.text)).collect(),
+            caption_files: vec![file],
+            searched,
+            listing,
+            ..Self::default()
+        }
+    }
 }
 
 /// A recording that captions speak of.

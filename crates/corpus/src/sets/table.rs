@@ -11,22 +11,7 @@ use super::listing::Listing;
 use super::{Audio, Gathered, Wanted, need_folder, parent_of};
 use crate::captions::open;
 use crate::error::Place;
-use crate::{CaptionSet, Error, Format, format};
-
-/// Names of the column of paths, best first.
-const PATH_COLUMNS: [&str; 8] = [
-    "path",
-    "file",
-    "file_name",
-    "filename",
-    "audio",
-    "audio_path",
-    "file_path",
-    "filepath",
-];
-/// Names of the column of captions, best first.
-const CAPTION_COLUMNS: [&str; 5] = ["caption", "captions", "text", "description", "sentence"];
-const NUMBERED: &str = "caption_";
+use crate::{CaptionSet, Error, Format, columns, format};
 
 pub(super) fn gather(
     file: &Path,
@@ -41,7 +26,7 @@ pub(super) fn gather(
         )?;
     }
     let base = audio_folder.unwrap_or_else(|| parent_of(file));
-    let format = columns(file, path_column, caption_columns)?;
+    let format = format_of(file, path_column, caption_columns)?;
     let set = CaptionSet::read(file, &format)?;
     let mut folders: HashMap<PathBuf, Listing> = HashMap::new();
     let mut wanted = Vec::with_capacity(set.clips.len());
@@ -67,7 +52,7 @@ pub(super) fn gather(
 }
 
 /// Which columns to read: those named, and the usual ones for what is not.
-fn columns(file: &Path, path: Option<&str>, captions: &[String]) -> Result<Format, Error> {
+fn format_of(file: &Path, path: Option<&str>, captions: &[String]) -> Result<Format, Error> {
     if let (Some(path), false) = (path, captions.is_empty()) {
         return Ok(Format::Table {
             captions: captions.to_vec(),
@@ -75,28 +60,24 @@ fn columns(file: &Path, path: Option<&str>, captions: &[String]) -> Result<Forma
         });
     }
     let found = format::column_names(&mut open(file)?, file)?;
-    let known = |names: &[&str]| {
-        names.iter().find_map(|wanted| {
-            found
-                .iter()
-                .find(|name| name.eq_ignore_ascii_case(wanted))
-                .cloned()
-        })
-    };
     let missing = |column: &str| Error::MissingColumn {
         path: file.into(),
         place: Place::line(1),
         column: column.to_owned(),
         found: found.clone(),
     };
-    let id = path.map(str::to_owned).or_else(|| known(&PATH_COLUMNS));
-    let id = id.ok_or_else(|| missing("path"))?;
+    let usual = || columns::file_column(&found).map(|place| found[place].clone());
+    let id = path
+        .map(str::to_owned)
+        .or_else(usual)
+        .ok_or_else(|| missing("path"))?;
     let mut captions = captions.to_vec();
     if captions.is_empty() {
-        captions.extend(known(&CAPTION_COLUMNS));
-    }
-    if captions.is_empty() {
-        captions.extend(found.iter().filter(|name| is_numbered(name)).cloned());
+        captions.extend(
+            columns::caption_columns(&found)
+                .iter()
+                .map(|&place| found[place].clone()),
+        );
     }
     if captions.is_empty() {
         return Err(missing("caption"));
@@ -105,10 +86,4 @@ fn columns(file: &Path, path: Option<&str>, captions: &[String]) -> Result<Forma
         captions,
         id: Some(id),
     })
-}
-
-fn is_numbered(name: &str) -> bool {
-    let number = name.to_ascii_lowercase();
-    let number = number.strip_prefix(NUMBERED);
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -5,7 +5,7 @@
 //! audio extension; AudioSet's ids carry one of their own.
 //!
 //! Seven recordings that the captions name do not exist and are always left out; so are the FreeSound recordings of
-//! an [`Exclusion`].
+//! an [`Exclusion`], and clips of AudioSet by a list of YouTube ids.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::listing::{self, Listing};
-use super::{Audio, Exclusion, Gathered, Wanted, need_folder};
+use super::{Audio, Exclusion, Gathered, Wanted, exclusion, need_folder};
 use crate::{CaptionSet, Error, Format};
 
 const LAYOUT: &str = "WavCaps' folder holds json_files/SOURCE/*.json and audio/SOURCE/*.flac, SOURCE being \
@@ -84,14 +84,50 @@ impl fmt::Display for WavcapsSource {
     }
 }
 
+/// Pairs that the reference trains on, after its exclusions.
+const REFERENCE_PAIRS: usize = 401_195;
+
+/// Ids that are left out.
+struct Excluded {
+    freesound: HashSet<String>,
+    youtube: HashSet<String>,
+}
+
+impl Excluded {
+    fn has(&self, source: WavcapsSource, name: &str) -> bool {
+        source.never_there().contains(&name)
+            || match source {
+                WavcapsSource::FreeSound => self.freesound.contains(name),
+                // Its files are named by `Y` and the id.
+                WavcapsSource::AudioSet => self.youtube.contains(name.strip_prefix('Y').unwrap_or(name)),
+                WavcapsSource::Bbc | WavcapsSource::SoundBible => false,
+            }
+    }
+}
+
 pub(super) fn gather(
     root: &Path,
     sources: &[WavcapsSource],
     exclude: Option<&Exclusion>,
+    exclude_audioset: Option<&Path>,
 ) -> Result<Gathered, Error> {
     need_folder(root, LAYOUT)?;
-    let excluded = exclude.map(Exclusion::ids).transpose()?.unwrap_or_default();
+    let listed = exclude.map(Exclusion::ids).transpose()?.unwrap_or_default();
+    let excluded = Excluded {
+        freesound: listed.ids,
+        youtube: exclude_audioset
+            .map(exclusion::youtube_ids)
+            .transpose()?
+            .unwrap_or_default(),
+    };
     let mut gathered = Gathered::default();
+    if listed.unknown > 0 {
+        gathered.remarks.push(format!(
+            "{} of Clotho's recordings have no FreeSound id in its metadata and cannot be excluded by it; the published \
+             list of overlapping ids has them",
+            listed.unknown
+        ));
+    }
     let mut seen = HashSet::new();
     for source in WavcapsSource::ALL {
         if !sources.is_empty() && !sources.contains(&source) {
@@ -113,6 +149,14 @@ pub(super) fn gather(
     if gathered.caption_files.is_empty() {
         return Err(no_captions(root, WavcapsSource::SoundBible));
     }
+    let is_left = |(wanted, _): &&(usize, String)| !matches!(gathered.wanted[*wanted].audio, Audio::Excluded);
+    let left = gathered.captions.iter().filter(is_left).count();
+    // All of WavCaps is told from a part of it by its size.
+    if left.abs_diff(REFERENCE_PAIRS) < REFERENCE_PAIRS / 50 && left != REFERENCE_PAIRS {
+        gathered.remarks.push(format!(
+            "{left} pairs are left after exclusions; the reference has {REFERENCE_PAIRS}: check the list of excluded ids"
+        ));
+    }
     Ok(gathered)
 }
 
@@ -120,7 +164,7 @@ fn add_source(
     root: &Path,
     source: WavcapsSource,
     files: Vec<PathBuf>,
-    excluded: &HashSet<String>,
+    excluded: &Excluded,
     seen: &mut HashSet<String>,
     gathered: &mut Gathered,
 ) -> Result<(), Error> {
@@ -140,10 +184,8 @@ fn add_source(
                 continue;
             }
             let name = listing::stem_of(clip.trim());
-            let excluded = source.never_there().contains(&name)
-                || (source == WavcapsSource::FreeSound && excluded.contains(name));
             let expected = || folders[0].join(format!("{name}.flac"));
-            let audio = match (excluded, listing.find(&clip)) {
+            let audio = match (excluded.has(source, name), listing.find(&clip)) {
                 (true, _) => Audio::Excluded,
                 (false, Some(path)) => Audio::Found(path),
                 (false, None) => Audio::Missing(expected()),

@@ -9,7 +9,7 @@
 //! model.safetensors           weights
 //! ```
 //!
-//! A folder that asks for something hark does not run is refused by the name of what it asks for.
+//! A folder that needs something hark does not support is refused, with the name of what it needs.
 
 use std::path::{Path, PathBuf};
 

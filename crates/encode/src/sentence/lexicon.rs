@@ -1,10 +1,10 @@
 //! Text to the units that a static encoder has vectors for: words, pieces of words, pairs of words.
 //!
-//! A text is put in lower case, accents are taken off, and what is neither letter nor digit parts words. A word that
-//! the lexicon has is one unit. Any other word is cut from the left into the longest pieces that the lexicon has, as
-//! WordPiece does: the first as it stands, the others with `##` before them; a letter that even so has no piece is
-//! passed over. Two neighbouring words, articles left out, are a unit too if the lexicon has the pair: that is what a
-//! mean of vectors can know of word order.
+//! Text is lower-cased and stripped of accents; anything that is neither a letter nor a digit separates words. A word
+//! of the lexicon is one unit. Any other word is split from the left into the longest pieces of the lexicon, as
+//! WordPiece does: the first piece as it is, the others prefixed with `##`; a letter without a piece is skipped. Two
+//! neighbouring words, articles left out, are a unit too if the lexicon has the pair: this is all that a sum of vectors
+//! can know of word order.
 
 use std::collections::HashMap;
 

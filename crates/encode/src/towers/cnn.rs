@@ -6,7 +6,7 @@
 //! `[segments, width]`, the sum of the mean and of the maximum over frames: how much there is of something, and whether
 //! there is any.
 //!
-//! No norm that looks at other clips: a clip's features do not depend on its company.
+//! There is no batch normalisation: a clip's features do not depend on the other clips of the batch.
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;

@@ -1,4 +1,4 @@
-//! `hark demo`: the whole story on soundscapes, with nothing but this program.
+//! `hark demo`: soundscapes, two trainings, their comparison, a library and three queries.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -30,10 +30,10 @@ const EXAMPLES: &str = "Examples:
   hark demo
   hark demo --folder /tmp/hark-demo --json
 
-Makes soundscapes (short recordings whose truth is known), trains the same small dual encoder on them twice,
-with hard pairs (InfoNCE) and with graded relevance (ListNet, lists over clips), compares the two on clips
-that neither has heard, indexes these clips as a library and puts three queries to it. Nothing is downloaded. All that it makes is in one
-folder; run it again and what is there is used.";
+Generates soundscapes (short recordings whose ground truth is known), trains the same small dual encoder on them
+twice, with hard pairs (InfoNCE) and with graded relevance (ListNet, lists over clips), compares the two on clips
+that neither has heard, indexes these clips as a library and runs three queries. Nothing is downloaded. Everything
+is written to one folder; a second run reuses what is there.";
 
 /// The recipe, as it stands in the repository.
 const RECIPE: &str = include_str!("../../../../recipes/soundscape-quick.toml");
@@ -41,10 +41,10 @@ const RECIPE: &str = include_str!("../../../../recipes/soundscape-quick.toml");
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Where everything goes
+    /// Output folder
     #[arg(long, value_name = "DIR", default_value = "hark-demo")]
     folder: PathBuf,
-    /// Change a key of the recipe, such as training.epochs=3; may be given several times
+    /// Override a key of the recipe, such as training.epochs=3 (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("the demo trains two fixed objectives; use hark train for others");
     }
     let threads = args.threads.count().get();
-    eprintln!("everything is made in {}", args.folder.display());
+    eprintln!("writing to {}", args.folder.display());
     let trainer = Trainer {
         cache: args.folder.join("cache"),
         ..train::trainer(&home)

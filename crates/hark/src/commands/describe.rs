@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
     captions.sort_unstable();
     captions.dedup();
     if captions.is_empty() {
-        bail!("no captions");
+        bail!("no captions given");
     }
     let model = LibraryModel::find(&Home::find()?.models(), &args.model)?;
     let embedder = ModelEmbedder::new(model, args.threads.compute()).cancelled_by(Some(progress::stopped));

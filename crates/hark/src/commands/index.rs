@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
 use hark_catalogue::Overview;
-use hark_library::{IndexEvent, IndexOptions, Library, OpenOptions, Outcome, Setup, Shard};
+use hark_library::{IndexEvent, IndexOptions, Library, OpenOptions, Outcome, Setup, Shard, SkipReason};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -28,7 +28,8 @@ const EXAMPLES: &str = "Examples:
 
 Files with unchanged size and modification time are skipped. A file that was renamed or moved is recognised
 by its content and not embedded again. Files that are gone are removed from the library, except those of a
-folder that cannot be read. The command can be interrupted at any time; run it again to continue.";
+folder that cannot be read. The command can be interrupted at any time; run it again to continue. Links are
+followed, once. The exit code is 1 if a file cannot be decoded, in this run or since an earlier one.";
 
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 #[derive(Debug, ClapArgs)]
@@ -243,7 +244,8 @@ impl IndexDisplay {
     }
 }
 
-/// Prints what an indexing did. Files that could not be decoded are an error, after all others are in the library.
+/// Prints what an indexing did. Files that cannot be decoded are an error, after all others are in the library, whether they
+/// were found by this run or by an earlier one.
 fn report(args: &Args, library: &Library, outcome: &Outcome) -> Result<()> {
     let seen = library.store().overview()?;
     // All recordings are compared with all: only if there are new ones.
@@ -261,10 +263,11 @@ fn report(args: &Args, library: &Library, outcome: &Outcome) -> Result<()> {
         show_outcome(outcome);
         show_overview(args, &seen, outcome, duplicates.len());
     }
+    let failed = outcome.failed.len() + outcome.still_failing.len();
     ensure!(
-        outcome.failed.is_empty(),
+        failed == 0,
         "cannot read {} of the files; the others are in the library",
-        output::group_digits(outcome.failed.len())
+        output::group_digits(failed)
     );
     Ok(())
 }
@@ -290,6 +293,20 @@ fn show_outcome(outcome: &Outcome) {
             "hark: warning: {} changed while it was read; run hark index again",
             output::sanitize(path)
         );
+    }
+    for (reason, what) in [
+        (SkipReason::LinkInside, "links to what is indexed anyway"),
+        (SkipReason::LinkToParent, "links to a folder that contains them"),
+        (
+            SkipReason::UnsupportedFormat,
+            "files in a format that hark does not read",
+        ),
+    ] {
+        let mut paths = outcome.skipped.iter().filter(|(_, skipped)| *skipped == reason);
+        if let Some((first, _)) = paths.next() {
+            let count = output::group_digits(paths.count() + 1);
+            eprintln!("skipped {count} {what}, such as {}", output::sanitize(first));
+        }
     }
     for failure in outcome.failed.iter().chain(&outcome.still_failing) {
         eprintln!("hark: {}", output::sanitize(&failure.message));
@@ -324,6 +341,18 @@ fn show_overview(args: &Args, seen: &Overview, outcome: &Outcome, duplicates: us
             parts.join(", ")
         }
     );
+    if let Some(notes) = &outcome.notes {
+        let unmatched = if notes.unmatched.is_empty() {
+            String::new()
+        } else {
+            format!("; not found: {}", output::sanitize(&notes.unmatched.join(", ")))
+        };
+        eprintln!(
+            "{} of {} names in the tables match a recording{unmatched}",
+            output::group_digits(notes.matched),
+            output::group_digits(notes.names)
+        );
+    }
     if duplicates > 0 {
         eprintln!(
             "{} recordings exist more than once; list them with hark index --duplicates",

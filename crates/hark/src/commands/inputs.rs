@@ -127,6 +127,22 @@ pub fn clip_seconds(text: &str) -> Result<ClipLength, String> {
     }
 }
 
+/// A time in seconds, or as on a clock: `90`, `1:30`, `1:02:03.5`.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is not a time; write seconds or a clock, such as 90 or 1:30");
+    let mut total = 0.0;
+    for (nth, part) in text.split(':').enumerate() {
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let value: f64 = part.parse().map_err(|_| wrong())?;
+        // Minutes and seconds of a clock go to 59.
+        if nth > 2 || !is_number || (nth > 0 && value >= 60.0) {
+            return Err(wrong());
+        }
+        total = 60.0 * total + value;
+    }
+    Ok(total)
+}
+
 /// A direction by its name; the help lists them.
 pub fn direction() -> impl TypedValueParser<Value = Direction> {
     let described = |direction: Direction| {
@@ -203,12 +219,12 @@ impl ModelArgs {
     }
 
     /// Opens the model; its weights are read only if a caption needs them.
-    fn open(&self) -> Result<CachedSentenceEncoder> {
+    fn open(&self, option: &str) -> Result<CachedSentenceEncoder> {
         let home = Home::find()?;
         if self.model.is_none() {
             let full = PUBLISHED[0].name;
             eprintln!(
-                "hark: using the built-in encoder {BUILT_IN}; for the full one: hark models pull {full}, then --model {full}"
+                "hark: using the built-in encoder {BUILT_IN}; for the full one: hark models pull {full}, then {option} {full}"
             );
         }
         let cache = (!self.no_cache).then(|| home.embeddings());
@@ -222,10 +238,15 @@ impl ModelArgs {
 
     /// Unit vectors of captions, with progress on a terminal and warnings about what was not as it should be.
     pub fn embed(&self, captions: &[&str]) -> Result<Embeddings> {
+        self.embed_as("--model", captions)
+    }
+
+    /// As [`ModelArgs::embed`], for a command that calls the option otherwise.
+    pub fn embed_as(&self, option: &str, captions: &[&str]) -> Result<Embeddings> {
         if captions.is_empty() {
-            bail!("no captions");
+            bail!("no captions given");
         }
-        let mut encoder = self.open()?;
+        let mut encoder = self.open(option)?;
         let bar = progress::items("embedding captions");
         let embedded = encoder.embed(captions, &|done, total| progress::show(&bar, done, total));
         bar.finish_and_clear();
@@ -244,5 +265,28 @@ pub fn warn(embedded: &CachedEmbeddings, model: &SentenceModel) {
     }
     if let Some(error) = &embedded.not_cached {
         eprintln!("hark: warning: cannot cache the embeddings: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds_or_a_clock() {
+        for (text, expected) in [
+            ("90", 90.0),
+            ("1:30", 90.0),
+            ("0:05.5", 5.5),
+            ("1:02:03", 3723.0),
+            ("7200", 7200.0),
+        ] {
+            assert!((seconds(text).unwrap() - expected).abs() < 1e-9, "{text}");
+        }
+        for text in [
+            "", "1:", ":30", "1:60", "1:2:3:4", "-1", "1:-5", "nan", "inf", "1e3", "a",
+        ] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
     }
 }

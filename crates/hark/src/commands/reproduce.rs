@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> Result<()> {
         tables::markdown(&study),
         comparisons::tests_markdown(&study)
     ))?;
-    eprintln!("the whole report is {}", plan.folder.join(report::PAGE).display());
+    eprintln!("full report: {}", plan.folder.join(report::PAGE).display());
     Ok(())
 }
 

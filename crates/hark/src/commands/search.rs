@@ -8,7 +8,7 @@ use hark_catalogue::{Filter, Hit, Mode, Question, parse_day};
 use hark_library::OpenOptions;
 use serde::Serialize;
 
-use super::inputs::ThreadArgs;
+use super::inputs::{ThreadArgs, seconds};
 use crate::home::Home;
 use crate::library::LibraryArgs;
 use crate::{output, progress};
@@ -17,7 +17,7 @@ const EXAMPLES: &str = "Examples:
   hark search rain on a tin roof
   hark search 'a dog barks -speech' --max-seconds 10
   hark search --audio clip.wav                      (sounds like this recording)
-  hark search --like ~/Sounds/Rain/roof.wav --at 35 (sounds like this moment of an indexed recording)
+  hark search --like ~/Sounds/Rain/roof.wav --at 1:30 (sounds like this moment of an indexed recording)
   hark search --words take 12                       (names, folders, tags, captions; needs no model)
   hark search thunder --folder ~/Sounds/Weather --m3u > thunder.m3u
 
@@ -41,8 +41,8 @@ pub struct Args {
     /// Find recordings that sound like this one of the library
     #[arg(long, value_name = "FILE")]
     like: Option<PathBuf>,
-    /// Offset of the moment to match, in seconds [default: whole recording]
-    #[arg(long, value_name = "SECONDS", requires = "like")]
+    /// With --like, the moment to match, such as 35 or 1:30 [default: whole recording]
+    #[arg(long, value_name = "TIME", requires = "like", value_parser = seconds)]
     at: Option<f64>,
     /// Exclude these sounds or words (repeatable)
     #[arg(long = "not", value_name = "WORDS")]
@@ -91,11 +91,11 @@ pub struct FilterArgs {
     /// Only recordings with this tag; with several, those that have all (repeatable)
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Minimum length
-    #[arg(long, value_name = "SECONDS")]
+    /// Minimum length, such as 5 or 1:30
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     min_seconds: Option<f64>,
     /// Maximum length
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     max_seconds: Option<f64>,
     /// Minimum sample rate
     #[arg(long, value_name = "HERTZ")]

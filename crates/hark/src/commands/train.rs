@@ -1,9 +1,11 @@
 //! `hark train`: a recipe in, a run's folder with models out.
 
+use std::io::IsTerminal as _;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
@@ -40,7 +42,7 @@ pub struct Args {
     /// Override a key of the recipe, such as training.epochs=3 (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Continue an interrupted training
+    /// Continue an interrupted training, with the changes that it began with
     #[arg(long)]
     resume: bool,
     /// Threads that read recordings ahead of training [default: same as --threads]
@@ -59,6 +61,13 @@ pub fn run(args: &Args) -> Result<()> {
     let name = format!("{}-{}-{}", recipe.name, recipe.objective.name, recipe.seed);
     let folder = args.run.clone().unwrap_or_else(|| Path::new("runs").join(name));
     let threads = args.threads.count().get();
+    // What was changed with --set when the training began need not be said again.
+    let began = folder.join(run::RECIPE);
+    let recipe = if args.resume && args.set.is_empty() && began.is_file() {
+        Recipe::read_resolved(&began)?
+    } else {
+        recipe
+    };
     let request = TrainRequest {
         recipe: with_soundscapes(recipe, &home.soundscapes(), threads)?,
         run: &folder,
@@ -89,7 +98,7 @@ pub fn run(args: &Args) -> Result<()> {
         &outcome.best,
         outcome.test.as_ref(),
     ))?;
-    eprintln!("the model is {}", folder.join(run::BEST).display());
+    eprintln!("saved the model to {}", folder.join(run::BEST).display());
     Ok(())
 }
 
@@ -122,7 +131,12 @@ struct Line {
     validation: String,
     waited: f64,
     took: f64,
+    /// When the last line was printed; `None` on a terminal, where the bar tells everything.
+    told: Option<Instant>,
 }
+
+/// Without a terminal, how often a training says how far it is.
+const TELL_EVERY: Duration = Duration::from_mins(1);
 
 impl Line {
     fn new(label: &str) -> Self {
@@ -133,6 +147,7 @@ impl Line {
             validation: String::new(),
             waited: 0.0,
             took: 0.0,
+            told: (!std::io::stderr().is_terminal()).then(Instant::now),
         }
     }
 
@@ -179,6 +194,16 @@ impl Line {
             TrainEvent::Step(step) => {
                 self.waited = 0.98 * self.waited + step.waited.as_secs_f64();
                 self.took = 0.98 * self.took + step.took.as_secs_f64();
+                if let Some(told) = self.told.as_mut().filter(|told| told.elapsed() >= TELL_EVERY) {
+                    *told = Instant::now();
+                    let (done, all) = step.batches;
+                    eprintln!(
+                        "{}: batch {done} of {all}, epoch {}, loss {:.3}",
+                        self.label,
+                        step.epoch + 1,
+                        step.loss
+                    );
+                }
                 if let Some(bar) = &self.training {
                     bar.set_message(format!(
                         "epoch {}, loss {:.3}, rate {:.1e}, waiting {:.0}%{}",
@@ -193,6 +218,18 @@ impl Line {
             }
             TrainEvent::Validating { .. } => {}
             TrainEvent::Epoch(epoch) => {
+                if self.told.is_some() {
+                    self.told = Some(Instant::now());
+                    eprintln!(
+                        "{}: epoch {}, loss {:.3}, validation loss {:.3}, mAP@10 {:.3}{}",
+                        self.label,
+                        epoch.epoch + 1,
+                        epoch.loss,
+                        epoch.validation_loss,
+                        epoch.validation.text_to_audio.mean.average_precision,
+                        if epoch.best { ", best so far" } else { "" }
+                    );
+                }
                 self.validation = format!(
                     ", validation {:.3}, mAP@10 {:.3}",
                     epoch.validation_loss, epoch.validation.text_to_audio.mean.average_precision

@@ -511,7 +511,7 @@ fn distilling_makes_an_encoder_and_the_same_one_twice() {
     assert!(
         place
             .fails(&[&args[..], &[&teacher]].concat())
-            .contains("exists already")
+            .contains("already exists")
     );
     let args = [
         "models",
@@ -525,7 +525,7 @@ fn distilling_makes_an_encoder_and_the_same_one_twice() {
     assert!(
         place
             .fails(&[&args[..], &["caption-static"]].concat())
-            .contains("no teacher")
+            .contains("is a static encoder")
     );
     assert!(
         place

@@ -7,6 +7,7 @@ mod evaluate;
 mod library;
 mod needs_browser;
 mod needs_postgres;
+mod newcomer;
 mod paper;
 mod place;
 mod questions;

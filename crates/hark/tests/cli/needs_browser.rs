@@ -15,7 +15,11 @@ fn with_many_sounds() -> Place {
     let kinds = ["rain", "dog", "engine", "whistle"];
     let mut tags = String::from("file,tags\n");
     for (nth, kind) in kinds.iter().cycle().take(40).enumerate() {
-        let folder = place.path("sounds").join(kind);
+        // Some are a folder deeper.
+        let folder = place
+            .path("sounds")
+            .join(kind)
+            .join(if nth % 8 == 1 { "close" } else { "" });
         fs_err::create_dir_all(&folder).unwrap();
         let seconds = 1.0 + (nth % 5) as f64;
         let name = format!("{kind}_{nth:02}.wav");

@@ -70,7 +70,7 @@ fn an_imported_model_is_listed_and_described() {
     let place = with_model();
     let listed = place.ok(&["models", "list"]);
     assert!(
-        listed.contains("tiny") && listed.contains("recordings and texts, 12 dimensions"),
+        listed.contains("tiny") && listed.contains("hears and reads    dual encoder, 12 dimensions"),
         "{listed}"
     );
     let info = place.ok(&["models", "info", "tiny"]);
@@ -149,7 +149,10 @@ fn recordings_of_every_kind_become_rows() {
     assert_eq!((rows, columns, numbers.len()), (3, 12, 36));
     let table = fs_err::read_to_string(place.path("clips.rows.csv")).unwrap();
     let lines: Vec<&str> = table.lines().collect();
-    assert_eq!(lines[0], "row,path,seconds,segments,damage,made_by,crc32");
+    assert_eq!(
+        lines[0],
+        "row,path,seconds,used_seconds,segments,damage,made_by,crc32"
+    );
     assert!(
         lines[1].contains("mono-16.wav") && lines[3].contains("mono.opus"),
         "{table}"

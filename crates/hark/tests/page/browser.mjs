@@ -409,6 +409,18 @@ check("filters narrow the hits, and chips take them back", async () => {
   const inside = await answered(() => page.locator("#folders input").first().check(), (query) => query.has("folder"));
   assert.ok(inside.hits.length > 0 && inside.hits.every((hit) => hit.file.path.startsWith(`${folder.replace(/\/$/, "")}/`)), `all hits are in ${folder}`);
   await answered(() => page.locator("#reset").click(), (query) => !query.has("folder"));
+  // Folders at any depth: found by name, and in the tree once the one above is open.
+  const library = await api("/api/library");
+  const root = library.roots[0];
+  const deep = library.folders.map((one) => one.value).find((value) => value.slice(root.length).split("/").length > 2);
+  assert.ok(deep, "the library has a folder in a folder");
+  const box = page.locator(`#folders input[value="${deep}"]`);
+  assert.equal(await box.count(), 0, "inner folders are closed at first");
+  await page.locator(`#folders button.fold[value="${deep.slice(0, deep.lastIndexOf("/"))}"]`).click();
+  assert.equal(await box.count(), 1, "and open by a click");
+  await page.locator("#folder").fill(deep.slice(deep.lastIndexOf("/") + 1).toUpperCase());
+  assert.equal(await box.count(), 1, "a folder is found by its name");
+  await page.locator("#folder").fill("");
   if (await page.locator("#tags .tag").count()) {
     const tag = await page.locator("#tags .tag").first().textContent();
     const tagged = await answered(() => page.locator("#tags .tag").first().click(), (query) => query.has("tag"));

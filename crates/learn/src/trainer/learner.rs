@@ -19,7 +19,7 @@ use crate::network::is_part;
 use crate::objective::Objective;
 use crate::optimizer::{AdamW, Gradients, accumulate, clip, norm, scale};
 use crate::recipe::Recipe;
-use crate::run::{Run, State};
+use crate::run::{BrokenBatch, BrokenPair, Run, State};
 use crate::split::Split;
 use crate::step::{self, AudioInput, TextInput};
 
@@ -191,34 +191,39 @@ impl Learner<'_> {
 
     /// Keeps what a batch that broke the training was made of.
     fn save_batch(&self, number: u64, batch: &Batch, targets: &[f32]) -> Result<PathBuf, Error> {
-        let pairs = batch.pairs.iter().map(|&pair| {
-            let (clip, caption) = (
-                &self.train.data.pairs[pair].clip,
-                &self.train.data.pairs[pair].caption,
-            );
-            let clip = &self.train.data.clips[*clip];
-            let range = batch.mels.as_ref().map(|(mels, _)| {
-                let values = (0..mels.len()).flat_map(|nth| mels.segment(nth)).copied();
-                values.fold((f32::INFINITY, f32::NEG_INFINITY), |(lo, hi), x| {
-                    (lo.min(x), hi.max(x))
-                })
+        let range = batch.mels.as_ref().map(|(mels, _)| {
+            let values = (0..mels.len()).flat_map(|nth| mels.segment(nth)).copied();
+            let (low, high) = values.fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), x| {
+                (low.min(x), high.max(x))
             });
-            serde_json::json!({
-                "pair": pair, "clip": clip.id, "path": clip.path, "caption": caption,
-                "tokens": self.train.tokens[pair].ids, "log_mel_range_of_batch": range,
-            })
+            [low, high].map(finite)
         });
-        let name = "broken-batch.json";
-        let content = serde_json::json!({
-            "format": "hark batch 1",
-            "batch": number,
-            "seed": self.recipe.seed,
-            "pairs": pairs.collect::<Vec<_>>(),
-            "targets": targets,
+        let data = &self.train.data;
+        let pairs = batch.pairs.iter().map(|&pair| {
+            let clip = &data.clips[data.pairs[pair].clip];
+            BrokenPair {
+                pair,
+                clip: clip.id.clone(),
+                path: clip.path.clone(),
+                caption: data.pairs[pair].caption.clone(),
+                tokens: self.train.tokens[pair].ids.clone(),
+                log_mel_range_of_batch: range,
+            }
         });
-        self.run.write(name, format!("{content:#}\n").as_bytes())?;
-        Ok(self.run.path(name))
+        let batch = BrokenBatch {
+            format: BrokenBatch::FORMAT.to_owned(),
+            batch: number,
+            seed: self.recipe.seed,
+            pairs: pairs.collect(),
+            targets: targets.iter().copied().map(finite).collect(),
+        };
+        self.run.write_broken_batch(&batch)
     }
+}
+
+/// JSON has neither NaN nor infinity.
+fn finite(number: f32) -> Option<f32> {
+    Some(number).filter(|number| number.is_finite())
 }
 
 /// P of a batch.

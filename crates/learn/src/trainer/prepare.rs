@@ -25,7 +25,7 @@ use crate::network::{self, is_part};
 use crate::objective::{Objective, ObjectiveKind};
 use crate::optimizer::AdamW;
 use crate::recipe::Recipe;
-use crate::run::{self, RECIPE, Run, State};
+use crate::run::{self, LeftOut, RECIPE, Run, State};
 use crate::split::{Frozen, Split};
 
 /// Batches from which the mass of `smooth` is estimated.
@@ -413,17 +413,15 @@ fn differences(began: &Recipe, now: &Recipe) -> Result<Vec<String>, Error> {
 
 /// Names the recordings that a training goes on without.
 fn write_left_out(run: &Run, splits: &[(&str, Option<&Split>)]) -> Result<(), Error> {
-    let mut text = String::from("split,clip,captions,reason\n");
-    let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-    for (name, split) in splits {
-        for left in split.iter().flat_map(|split| &split.data.left_out) {
-            let reason = quote(&left.reason.to_string());
-            text.push_str(&format!(
-                "{name},{},{},{reason}\n",
-                quote(&left.id),
-                left.captions
-            ));
-        }
-    }
-    run.write(run::LEFT_OUT, text.as_bytes())
+    let of_split = |(name, split): &(&str, Option<&Split>)| {
+        let left_out = split.iter().flat_map(|split| &split.data.left_out);
+        let lines = left_out.map(|left| LeftOut {
+            split: (*name).to_owned(),
+            clip: left.id.clone(),
+            captions: left.captions,
+            reason: left.reason.to_string(),
+        });
+        lines.collect::<Vec<_>>()
+    };
+    run.write_left_out(&splits.iter().flat_map(of_split).collect::<Vec<_>>())
 }

@@ -149,11 +149,12 @@ fn of_query(
 /// DCG@k of items at their ranks, best first; `gain` gives the gain of an item by its position in the list of
 /// wanted items.
 pub(crate) fn gain_of_placed(placed: &[RankedItem], gain: impl Fn(usize) -> f64, cut: usize) -> f64 {
-    placed
+    let gains = placed
         .iter()
         .take_while(|placed| placed.rank as usize <= cut)
-        .map(|placed| gain(placed.position) * discount(placed.rank))
-        .sum()
+        .map(|placed| gain(placed.position) * discount(placed.rank));
+    // A sum of nothing is -0.0.
+    gains.sum::<f64>() + 0.0
 }
 
 /// DCG@k of the ideal order: gains best first.

@@ -285,7 +285,8 @@ pub(crate) fn of_ranks(placed: &[RankedItem], relevant: usize, cut: usize) -> Qu
     let first_rank = placed.first().map_or(0, |first| first.rank);
     QueryMetrics {
         first_rank,
-        average_precision: precisions.sum::<f64>() / relevant,
+        // A sum of nothing is -0.0.
+        average_precision: (precisions.sum::<f64>() + 0.0) / relevant,
         recall: RECALL_CUTS.map(|k| within(k) as f64 / relevant),
         hit: RECALL_CUTS.map(|k| within(k) > 0),
         reciprocal_rank: placed.first().map_or(0.0, |first| 1.0 / f64::from(first.rank)),

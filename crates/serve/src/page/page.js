@@ -517,7 +517,7 @@ function makeRow(hit) {
   part(".name").title = file.path;
   part(".folder bdi").textContent = shortFolder(file.folder);
   part(".folder").title = file.folder;
-  const captions = file.captions.length ? file.captions : [file.metadata?.description ?? file.metadata?.title ?? ""];
+  const captions = file.captions.length ? file.captions : [file.metadata?.title ?? file.metadata?.description ?? ""];
   part(".caption").textContent = captions[0];
   part(".caption").title = captions.join("\n");
   if (file.damage) part(".caption").prepend(make("span", { class: "damage", title: file.damage }, "Damaged, partly readable. "));
@@ -1164,18 +1164,45 @@ function setField(field, value) {
 }
 
 const FOLDERS_SHOWN = 80;
+/** Folders whose inner folders are shown; those of the roots always are. */
+const openFolders = new Set();
+const nameOf = (folder) => folder.slice(folder.lastIndexOf("/") + 1) || folder;
+const parentOf = (folder) => folder.slice(0, folder.lastIndexOf("/")) || "/";
+const isTop = (folder) => library.roots.includes(folder) && !library.roots.some((root) => root !== folder && folder.startsWith(`${root.replace(/\/$/, "")}/`));
+function depthOf(folder) {
+  let depth = 0;
+  for (let at = folder; !isTop(at) && at !== "/"; at = parentOf(at)) depth += 1;
+  return depth;
+}
+function areOpenAbove(folder, isOpen) {
+  for (let at = parentOf(folder); !isTop(at) && at !== "/"; at = parentOf(at)) if (!isOpen(at)) return false;
+  return true;
+}
 function showFolders() {
+  const parents = new Set(library.folders.map((folder) => parentOf(folder.value)));
   const wanted = $("folder").value.trim().toLowerCase();
   const counts = new Map(library.folders.map((folder) => [folder.value, folder.files]));
-  const others = library.folders.map((folder) => folder.value).filter((value) => !search.folders.includes(value) && value.toLowerCase().includes(wanted));
-  const values = [...search.folders, ...others.slice(0, FOLDERS_SHOWN)];
+  const all = library.folders.map((folder) => folder.value);
+  const isOpen = (value) => library.roots.includes(value) || openFolders.has(value);
+  // While a name is typed, all folders that have it; else the tree, as far as it is open.
+  const shown = all.filter((value) => wanted ? shortFolder(value).toLowerCase().includes(wanted) : isTop(value) || isOpen(parentOf(value)) && areOpenAbove(value, isOpen));
+  const others = shown.filter((value) => !search.folders.includes(value) || !wanted);
+  const chosenElsewhere = search.folders.filter((value) => !others.includes(value));
+  const values = [...chosenElsewhere, ...others.slice(0, FOLDERS_SHOWN)];
   const focused = document.activeElement?.closest?.("#folders") ? document.activeElement.value : null;
   $("folders").replaceChildren(...values.map((value) => {
     const box = make("input", { type: "checkbox", value });
     box.checked = search.folders.includes(value);
     const files = counts.get(value);
     const amount = make("span", { class: "hint" }, files === undefined ? "" : number.format(files));
-    return make("li", {}, make("label", { title: value }, box, make("bdi", {}, shortFolder(value)), amount));
+    const label = make("label", { title: value }, box, make("bdi", {}, wanted || isTop(value) || chosenElsewhere.includes(value) ? shortFolder(value) : nameOf(value)), amount);
+    if (wanted || chosenElsewhere.includes(value)) return make("li", {}, label);
+    const inner = parents.has(value) && !library.roots.includes(value);
+    const open = isOpen(value);
+    const toggle = inner ? [make("button", { type: "button", class: "fold", value, "aria-expanded": String(open), "aria-label": `Folders in ${nameOf(value)}` }, open ? "▾" : "▸")] : [];
+    const item = make("li", { class: "branch" }, ...toggle, label);
+    item.style.setProperty("--depth", String(depthOf(value)));
+    return item;
   }));
   if (focused !== null) [...$("folders").querySelectorAll("input")].find((box) => box.value === focused)?.focus();
   const left = others.length - FOLDERS_SHOWN;
@@ -1211,6 +1238,13 @@ $("folder").addEventListener("keydown", (event) => {
   if (!search.folders.includes(value)) toggleIn("folders", value);
 });
 $("folders").addEventListener("change", (event) => toggleIn("folders", event.target.value));
+$("folders").addEventListener("click", (event) => {
+  const toggle = event.target.closest("button.fold");
+  if (!toggle) return;
+  if (!openFolders.delete(toggle.value)) openFolders.add(toggle.value);
+  showFolders();
+  [...$("folders").querySelectorAll("button.fold")].find((button) => button.value === toggle.value)?.focus();
+});
 $("tag").addEventListener("input", showTags);
 $("tags").addEventListener("click", (event) => {
   const tag = event.target.closest(".tag");

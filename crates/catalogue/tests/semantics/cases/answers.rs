@@ -128,16 +128,88 @@ pub fn a_file_may_have_several_hits(fresh: Fresh) {
     );
     assert_eq!(
         all,
-        [
-            long(Some(0.0)),
-            long(Some(5.0)),
-            short.clone(),
-            long(None),
-            long(Some(10.0))
-        ]
+        [long(Some(0.0)), long(Some(5.0)), short.clone(), long(Some(10.0))]
     );
     let none = show(search(&*store, &Query { per_file: 0, ..query }).unwrap());
     assert_eq!(none.len(), 2, "no hits of a file is no question: one is meant");
+}
+
+/// The vector of a whole long recording is a mean of many windows, which is near to every query.
+pub fn a_long_recording_is_ranked_by_its_best_window(fresh: Fresh) {
+    let place = fresh();
+    let store = place.open();
+    let long = long_entry(
+        "/long.wav",
+        slanted(0.95),
+        vec![slanted(0.2), slanted(0.3), slanted(0.1)],
+    );
+    let just_over = {
+        let mut entry = entry("/just-over.wav", slanted(0.5));
+        (entry.sound.seconds, entry.windows[0].end) = (10.4, 10.4);
+        entry
+    };
+    let changes = [put(long), put(just_over), put(entry("/short.wav", slanted(0.6)))];
+    store.apply(&changes).unwrap();
+    for per_file in [1, usize::MAX] {
+        let query = Query {
+            vector: Some(axis(0)),
+            per_file,
+            ..one()
+        };
+        let found = search(&*store, &query).unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|hit| (hit.file.path.as_str(), hit.start))
+            .collect();
+        assert_eq!(
+            found[..3],
+            [
+                ("/short.wav", None),
+                ("/just-over.wav", None),
+                ("/long.wav", Some(5.0))
+            ],
+            "a rest that is too short for a window leaves the whole as the only vector"
+        );
+    }
+}
+
+pub fn a_name_with_all_words_comes_first(fresh: Fresh) {
+    let place = fresh();
+    let store = place.open();
+    let noted = |path: &str, caption: &str, cosine: f32| {
+        let mut entry = entry(path, slanted(cosine));
+        entry.notes = notes(&[caption], &[]);
+        put(entry)
+    };
+    store
+        .apply(&[
+            noted("/1/thunder.wav", "close thunder over a lake", 0.9),
+            noted("/2/Thunder_close-03.wav", "", 0.1),
+            noted("/close/thunder/4.wav", "", 0.8),
+        ])
+        .unwrap();
+    for (words, first) in [
+        ("thunder close", "/2/Thunder_close-03.wav"),
+        ("the thunder, close!", "/2/Thunder_close-03.wav"),
+        ("close thunder 03", "/2/Thunder_close-03.wav"),
+    ] {
+        for vector in [Some(axis(0)), None] {
+            let query = Query {
+                vector,
+                words: Some(words.to_owned()),
+                ..one()
+            };
+            assert_eq!(hits(&*store, &query)[0], first, "{words}");
+        }
+    }
+    // While a person types, the last word may be a beginning.
+    let query = Query {
+        vector: Some(axis(0)),
+        words: Some("thunder clo".to_owned()),
+        prefix: true,
+        ..one()
+    };
+    assert_eq!(hits(&*store, &query)[0], "/2/Thunder_close-03.wav");
 }
 
 pub fn words_and_meaning_are_fused(fresh: Fresh) {
@@ -328,10 +400,12 @@ pub fn without_a_question_files_come_by_path(fresh: Fresh) {
         ),
         (3, None, None, None)
     );
-    // Words of which nothing remains are no question either.
-    let blank = Query {
-        words: Some(" \t".to_owned()),
-        ..query
-    };
-    assert_eq!(hits(&*store, &blank).len(), 4);
+    // Blanks are no question either; signs without a letter or digit are one that nothing answers.
+    for (text, count) in [(" \t", 4), ("\"", 0), ("- !", 0)] {
+        let query = Query {
+            words: Some(text.to_owned()),
+            ..query.clone()
+        };
+        assert_eq!(hits(&*store, &query).len(), count, "{text:?}");
+    }
 }

@@ -52,7 +52,7 @@ pub fn the_overview_counts(fresh: Fresh) {
     assert_eq!(overview.roots, ["/empty", "/lib"]);
     assert_eq!(
         counts(&overview.folders),
-        expected(&[("/empty", 0), ("/lib", 3), ("/lib/x", 2)])
+        expected(&[("/empty", 0), ("/lib", 3), ("/lib/x", 2), ("/lib/x/y", 1)])
     );
     assert_eq!(counts(&overview.tags), expected(&[("b", 2), ("a", 1), ("c", 1)]));
     assert_eq!(

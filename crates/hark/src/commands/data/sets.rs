@@ -42,7 +42,7 @@ pub struct SetArgs {
     #[arg(required_unless_present = "recipe")]
     path: Option<PathBuf>,
     /// Use all datasets of a recipe instead
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "path", "splits", "audio", "sources", "exclude", "exclude_clotho", "path_column", "caption_columns"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "path", "splits", "audio", "sources", "exclude", "exclude_clotho", "exclude_audioset", "path_column", "caption_columns"])]
     recipe: Option<PathBuf>,
     /// clotho, audiocaps: only this split (repeatable) [default: all three]
     #[arg(long = "split", value_name = "NAME")]
@@ -59,6 +59,9 @@ pub struct SetArgs {
     /// wavcaps: exclude the recordings of Clotho, whose metadata is in this folder
     #[arg(long, value_name = "DIR")]
     exclude_clotho: Option<PathBuf>,
+    /// wavcaps: exclude the AudioSet clips in this CSV list of YouTube ids, such as AudioCaps' test.csv
+    #[arg(long, value_name = "LIST.csv")]
+    exclude_audioset: Option<PathBuf>,
     /// table: column of paths [default: path, file, file_name or similar]
     #[arg(long, value_name = "NAME")]
     path_column: Option<String>,
@@ -113,12 +116,13 @@ impl SetArgs {
 
     fn check_options(&self, kind: Kind) -> Result<()> {
         use Kind::{Audiocaps, Clotho, Table, Wavcaps};
-        let options: [(&str, bool, &[Kind]); 7] = [
+        let options: [(&str, bool, &[Kind]); 8] = [
             ("--split", !self.splits.is_empty(), &[Clotho, Audiocaps]),
             ("--audio", self.audio.is_some(), &[Audiocaps, Table]),
             ("--source", !self.sources.is_empty(), &[Wavcaps]),
             ("--exclude", self.exclude.is_some(), &[Wavcaps]),
             ("--exclude-clotho", self.exclude_clotho.is_some(), &[Wavcaps]),
+            ("--exclude-audioset", self.exclude_audioset.is_some(), &[Wavcaps]),
             ("--path-column", self.path_column.is_some(), &[Table]),
             ("--caption-column", !self.caption_columns.is_empty(), &[Table]),
         ];
@@ -165,6 +169,7 @@ impl SetArgs {
                     root,
                     sources: self.sources.clone(),
                     exclude: list.or(clotho),
+                    exclude_audioset: self.exclude_audioset.clone(),
                 }]
             }
             Kind::Table => vec![DatasetConfig::Table {

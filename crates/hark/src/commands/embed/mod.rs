@@ -26,7 +26,8 @@ The output has one row for each recording or caption, in the order of the input;
 Embeddings of sentence encoders and of models with projections have length 1: the dot product of two is their
 cosine similarity. A tower without a projection gives its features.
 
-For recordings, FILE.rows.csv beside FILE.npy lists path, length and damage of each row. Recordings that cannot
+For recordings, FILE.rows.csv beside FILE.npy lists path, length, embedded length and damage of each row. A
+recording is embedded as a whole, as hark index does; --clip-seconds crops it. Recordings that cannot
 be decoded are reported and left out, and the exit code is 1. An interrupted run writes finished rows; --resume
 continues from there.";
 
@@ -46,7 +47,7 @@ pub struct Args {
     columns: ColumnArgs,
     #[command(flatten)]
     model: ModelArgs,
-    /// Pad or crop recordings to this many seconds, or `full` to use all of them [default: as the model was trained]
+    /// Pad or crop recordings to this many seconds, or `full` for their true length [default: pad as the model was trained, never crop]
     #[arg(long, value_name = "SECONDS|full", value_parser = clip_seconds, requires = "recordings")]
     clip_seconds: Option<ClipLength>,
     #[arg(long = "clip", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--clip-seconds"))]

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use anyhow::{Result, bail};
 use hark_encode::Error;
-use hark_encode::embedding_file::{FileEvent, embed_to_file, table_of};
+use hark_encode::embedding_file::{EmbedToFile, FileEvent, embed_to_file, table_of};
 use hark_encode::model::AudioEncoder;
 use hark_models::Model;
 use serde_json::json;
@@ -38,14 +38,15 @@ pub fn run(args: &Args) -> Result<()> {
             ControlFlow::Continue(())
         }
     };
-    let embedded = embed_to_file(
-        &encoder,
-        &folder,
-        &args.recordings,
-        &args.output,
-        args.resume,
-        &mut show,
-    );
+    let asked = EmbedToFile {
+        encoder: &encoder,
+        model: &folder,
+        recordings: &args.recordings,
+        whole: args.clip_seconds.is_none(),
+        matrix: &args.output,
+        resume: args.resume,
+    };
+    let embedded = embed_to_file(&asked, &mut show);
     bar.clear();
     let embedded = match embedded {
         Err(error @ Error::OtherEmbeddings { .. }) => bail!("{error}; delete it, or omit --resume"),

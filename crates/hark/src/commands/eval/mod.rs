@@ -3,7 +3,7 @@
 mod show;
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args as ClapArgs;
@@ -11,7 +11,7 @@ use hark_evaluate::{
     CaptionOwners, Collection, Direction, Error, Evaluation, EvaluationReport, JudgeOptions, ModelOnSplit,
     Truth, TruthSource, judge, judge_run,
 };
-use hark_learn::{run, sets};
+use hark_learn::sets;
 use hark_metrics::{Options, Ties};
 use hark_models::Model;
 
@@ -200,18 +200,13 @@ fn owners(args: &Args) -> Result<CaptionOwners> {
         (Some(file), _) => Ok(CaptionOwners::File(args.columns.read(file)?, file.clone())),
         (None, Some(each)) => Ok(CaptionOwners::PerClip(each)),
         (None, None) => {
-            bail!("--vectors needs --captions FILE or --captions-per-clip N: whose captions are these?")
+            bail!("--vectors needs --captions FILE or --captions-per-clip N, to match captions with clips")
         }
     }
 }
 
 fn embed(args: &Args, home: &Home, name: &str) -> Result<Collection> {
-    let best = Path::new(name).join(run::BEST);
-    let model = if hark_encode::model::is_model(&best) {
-        best
-    } else if let Model::Towers(folder) = home.models().open(name)? {
-        folder
-    } else {
+    let Model::Towers(model) = home.models().open(name)? else {
         bail!("{name} is a sentence encoder: it has no audio tower to evaluate");
     };
     let compute = args.threads.compute();
@@ -224,7 +219,7 @@ fn embed(args: &Args, home: &Home, name: &str) -> Result<Collection> {
     bar.finish_and_clear();
     let sets = match sets {
         Err(error @ hark_learn::Error::NoDataNamed { .. }) => {
-            bail!("{error} Give --data KIND:PATH, or a recipe")
+            bail!("{error}; name one with --data KIND:PATH")
         }
         sets => sets?,
     };
@@ -262,7 +257,11 @@ fn truth(args: &Args, collection: &Collection, source: &TruthSource) -> Result<T
                     threads: args.threads.threads,
                 },
             };
-            Truth::computed(data, model.embed(&texts)?.view(), function)?
+            Truth::computed(
+                data,
+                model.embed_as("--sentence-encoder", &texts)?.view(),
+                function,
+            )?
         }
     })
 }

@@ -125,7 +125,7 @@ impl Display {
             }
             SplitEvent::NotCached(error) => {
                 shown.clear();
-                eprintln!("hark: warning: the vectors could not be kept for next time: {error}");
+                eprintln!("hark: warning: cannot cache the embeddings: {error}");
                 ControlFlow::Continue(())
             }
         }

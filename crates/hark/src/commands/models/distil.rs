@@ -69,17 +69,20 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     if args.out.exists() {
-        bail!("{}: exists already; name a new folder", args.out.display());
+        bail!("{} already exists; choose a new folder", args.out.display());
     }
     let home = Home::find()?;
     let model = home.models().open_sentence_encoder(&args.teacher)?;
     let SentenceModel::Transformer(folder) = &model else {
-        bail!("{}: a static encoder is no teacher", args.teacher);
+        bail!(
+            "{} is a static encoder; the teacher must be a transformer",
+            args.teacher
+        );
     };
     let (vocabulary, dim) = (folder.tokenizer()?.vocabulary(), folder.dim());
     let fingerprint = hex(&folder.fingerprint()?);
     if args.captions.files.iter().any(|path| path == Path::new("-")) {
-        bail!("distil reads files, so that its card can say which");
+        bail!("distil needs files, not stdin: the model's card lists them with checksums");
     }
     let set = args.captions.read()?;
     let card = card(args, fingerprint)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Subcommand;
-use hark_models::{ModelStore, PullEvent, Sources, State};
+use hark_models::{Ability, ModelStore, PullEvent, Sources, State};
 use serde_json::json;
 
 use crate::home::{self, Home};
@@ -59,11 +59,12 @@ const IMPORT_HELP: &str = "Examples:
   hark models import passt-s-f128-p16-s16-ap468.pt --name passt-s
   hark models import ~/Downloads/roberta-large --name roberta-large
   hark models import ckpt.pt --name listnet-clotho --tokenizer ~/Downloads/roberta-large
+  hark models import runs/clotho-listnet-audio-1 --name clotho       (a model of your own)
 
 Reads safetensors and PyTorch files (.pt, .pth, .ckpt, .bin): PaSST state dicts, the training
 checkpoints of the graded-relevance paper's authors, the Lightning checkpoints of the 2024 DCASE
 challenge's winner; and folders of Hugging Face RoBERTa models and of Sentence-Transformers. Code
-inside a file is never run. If tensors are missing, unknown or of the wrong shape, they are listed
+inside a file is never run. A run's or a model's folder of hark is copied.  If tensors are missing, unknown or of the wrong shape, they are listed
 and nothing is written.";
 
 const PULL_HELP: &str = "Examples:
@@ -75,7 +76,7 @@ resumed. Weights and vocabulary are checked against pinned SHA-256 hashes before
 installed.
 
 Environment:
-  HARK_HOME    folder of models [default: $XDG_CACHE_HOME/hark, or ~/.cache/hark]
+  HARK_HOME    folder of models and libraries [default: $XDG_DATA_HOME/hark, or ~/.local/share/hark]
   HF_ENDPOINT  address of a mirror of the hub
   HF_TOKEN     access token for the hub";
 
@@ -156,7 +157,17 @@ fn list(models: &ModelStore, json: bool) -> Result<()> {
             State::Installed => "installed",
             State::Available => "not installed",
         };
-        text.push_str(&format!("{:width$}  {state:13}  {}\n", row.name, row.about));
+        let can = match row.can {
+            Some(Ability::HearsAndReads) => "hears and reads",
+            Some(Ability::Hears) => "hears",
+            Some(Ability::Reads) => "reads",
+            Some(Ability::ComparesCaptions) => "compares captions",
+            None => "unusable",
+        };
+        text.push_str(&format!(
+            "{:width$}  {state:13}  {can:17}  {}\n",
+            row.name, row.about
+        ));
     }
     text.push_str(&format!("\nfolder: {}\n", folder.display()));
     output::print(&text)

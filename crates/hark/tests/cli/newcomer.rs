@@ -1,0 +1,257 @@
+//! What a newcomer stumbled over, each as it was found.
+
+use crate::library::{tone, with_sounds};
+use crate::place::{Place, text};
+
+fn indexed() -> Place {
+    let place = with_sounds();
+    place.run(&["index", "sounds", "--model", "tiny"]);
+    place
+}
+
+#[test]
+fn the_moment_of_a_search_is_obeyed_or_refused() {
+    let place = indexed();
+    let like = |at: &str| place.json(&["search", "--json", "--like", "sounds/long.wav", "--at", at]);
+    assert_eq!(like("3"), like("0:03"));
+    assert_ne!(like("0:03")["hits"][0]["score"], like("0:01")["hits"][0]["score"]);
+    for other in [&["--audio", "sounds/long.wav"][..], &["rain"]] {
+        let refused = place.run(&[&["search", "--at", "3"], other].concat());
+        assert_eq!(refused.status.code(), Some(2), "{other:?}");
+        assert!(text(&refused.stderr).contains("--like"), "{other:?}");
+    }
+    let refused = place.run(&["search", "--like", "sounds/long.wav", "--at", "1:75"]);
+    assert!(
+        text(&refused.stderr).contains("1:30"),
+        "says how times are written"
+    );
+}
+
+#[test]
+fn one_rule_for_the_exit_code_of_index() {
+    let place = with_sounds();
+    for run in ["first", "second"] {
+        let output = place.run(&["index", "sounds", "--model", "tiny"]);
+        assert_eq!(output.status.code(), Some(1), "{run}");
+        let message = text(&output.stderr);
+        assert!(
+            message.contains("broken.flac") && message.contains("cannot read 1 of the files"),
+            "{message}"
+        );
+    }
+    fs_err::remove_file(place.path("sounds/broken.flac")).unwrap();
+    place.ok(&["index"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn linked_and_unnamed_recordings_are_indexed_and_the_rest_is_counted() {
+    let place = with_sounds();
+    fs_err::remove_file(place.path("sounds/broken.flac")).unwrap();
+    fs_err::create_dir(place.path("elsewhere")).unwrap();
+    place.write("elsewhere/siren.wav", tone(990.0, 0.4));
+    place.write("sounds/take 7", tone(500.0, 0.4));
+    place.write("sounds/old.wma", "ASF");
+    std::os::unix::fs::symlink(place.path("elsewhere"), place.path("sounds/more")).unwrap();
+    std::os::unix::fs::symlink(place.path(""), place.path("sounds/up")).unwrap();
+    let output = place.run(&["index", "sounds", "--model", "tiny"]);
+    let message = text(&output.stderr);
+    assert!(message.contains("6 recordings"), "{message}");
+    assert!(
+        message.contains("skipped 1 files in a format that hark does not read")
+            && message.contains("old.wma"),
+        "{message}"
+    );
+    assert!(
+        message.contains("links to a folder that contains them"),
+        "{message}"
+    );
+    let found = place.json(&["search", "--json", "--words", "siren"]);
+    assert!(
+        found["hits"][0]["file"]["path"]
+            .as_str()
+            .unwrap()
+            .ends_with("sounds/more/siren.wav")
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_library_that_cannot_be_written_is_searched() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = indexed();
+    let before = place.json(&["search", "--json", "dog"]);
+    let library = place.path("home/libraries/default");
+    let mode = |mode: u32| {
+        for entry in fs_err::read_dir(&library).unwrap() {
+            fs_err::set_permissions(entry.unwrap().path(), PermissionsExt::from_mode(mode & 0o666)).unwrap();
+        }
+        fs_err::set_permissions(&library, PermissionsExt::from_mode(mode)).unwrap();
+    };
+    let names = || {
+        let mut names: Vec<_> = fs_err::read_dir(&library)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.sort();
+        names
+    };
+    let files = names();
+    mode(0o555);
+    let output = place.run_bound_by_permissions(&["search", "--json", "dog"]);
+    let after = names();
+    mode(0o755);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found, before);
+    assert_eq!(after, files, "nothing is written");
+}
+
+#[test]
+fn tables_of_captions_are_recognised_everywhere() {
+    let place = with_sounds();
+    place.write("one.csv", "file_name,caption\nDOG_BARK.wav,a dog barks\n");
+    place.write(
+        "two.csv",
+        "caption;File Name\na low growl;growl.wav\nnothing;absent.wav\n",
+    );
+    let output = place.run(&[
+        "index",
+        "sounds",
+        "--model",
+        "tiny",
+        "--captions",
+        "one.csv",
+        "--captions",
+        "two.csv",
+    ]);
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("2 of 3 names in the tables match a recording; not found: absent.wav"),
+        "{message}"
+    );
+    for (words, file) in [("a dog barks", "dog_bark.wav"), ("low growl", "growl.wav")] {
+        let found = place.json(&["search", "--json", "--words", words]);
+        assert!(
+            found["hits"][0]["file"]["path"].as_str().unwrap().ends_with(file),
+            "{found}"
+        );
+    }
+    place.write(
+        "three.tsv",
+        "file\tcaption_1\tcaption_2\na.wav\train falls\tit rains\n",
+    );
+    for (table, rows) in [("one.csv", 1), ("two.csv", 2), ("three.tsv", 2)] {
+        let told = place.json(&["embed", "--captions", table, "-o", "captions.npy", "--json"]);
+        assert_eq!(told["rows"], rows, "{table}");
+    }
+    place.ok(&[
+        "relevance",
+        "neighbours",
+        "--captions",
+        "three.tsv",
+        "--batch",
+        "2",
+    ]);
+}
+
+#[test]
+fn embed_hears_all_of_a_recording_as_index_does() {
+    let place = indexed();
+    place.ok(&["embed", "sounds/long.wav", "--model", "tiny", "-o", "long.npy"]);
+    let rows = fs_err::read_to_string(place.path("long.rows.csv")).unwrap();
+    assert!(rows.lines().nth(1).unwrap().contains(",5.5,5.5,6,"), "{rows}");
+    place.ok(&[
+        "embed",
+        "sounds/long.wav",
+        "--model",
+        "tiny",
+        "--clip-seconds",
+        "2",
+        "-o",
+        "two.npy",
+    ]);
+    let rows = fs_err::read_to_string(place.path("two.rows.csv")).unwrap();
+    assert!(rows.lines().nth(1).unwrap().contains(",5.5,2.0,2,"), "{rows}");
+    // The vector is that of the library, but for the 16 bits that it keeps.
+    let dump = place.ok(&["index", "--dump"]);
+    let vectors = fs_err::read(place.path("long.npy")).unwrap();
+    let numbers = vectors[vectors.len() - 4 * 4..].chunks_exact(4);
+    assert_eq!(numbers.count(), 4);
+    assert!(dump.contains("long.wav"));
+}
+
+#[test]
+fn signs_alone_find_nothing_and_every_hit_has_its_day() {
+    let place = indexed();
+    assert_eq!(
+        place.json(&["search", "--json", "--words", "\""])["hits"],
+        serde_json::json!([])
+    );
+    let found = place.json(&["search", "--json", "dog"]);
+    let day = found["hits"][0]["file"]["date"].as_str().unwrap().to_owned();
+    assert_eq!(day.len(), 10, "{day:?}");
+    assert!(place.ok(&["search", "--csv", "dog"]).contains(&day));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_model_of_ones_own_goes_into_the_store() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = crate::towers::with_model();
+    // A run as hark train leaves it: its best model in a folder of its own.
+    fs_err::create_dir_all(place.path("run")).unwrap();
+    fs_err::rename(place.path("home/models/tiny"), place.path("run/best")).unwrap();
+    place.ok(&["models", "import", "run", "--name", "big"]);
+    let listed = place.ok(&["models", "list"]);
+    let line = listed.lines().find(|line| line.starts_with("big")).unwrap();
+    assert!(line.contains("hears and reads"), "{listed}");
+    for model in ["big", "run", "run/best"] {
+        place.ok(&["embed", "--text", "rain", "--model", model, "-o", "text.npy"]);
+    }
+    for file in ["model.safetensors", "card.json", "tokenizer.json"] {
+        let mode = fs_err::metadata(place.path("home/models/big").join(file))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o044, 0o044, "{file}: {mode:o}");
+    }
+}
+
+#[test]
+fn hints_name_options_that_the_command_has() {
+    let place = Place::new();
+    place.write(
+        "captions.csv",
+        "file_name,caption_1,caption_2\na.wav,a dog barks,a dog\nb.wav,rain falls,it rains\n",
+    );
+    place.ok(&["embed", "--captions", "captions.csv", "-o", "captions.npy"]);
+    place.ok(&["embed", "--text", "a dog", "--text", "rain", "-o", "clips.npy"]);
+    let output = place.run(&[
+        "eval",
+        "--vectors",
+        "clips.npy",
+        "captions.npy",
+        "--captions",
+        "captions.csv",
+        "--truth",
+        "computed",
+        "-o",
+        "results",
+    ]);
+    let message = text(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    assert!(
+        message.contains("--sentence-encoder all-mpnet-base-v2") && !message.contains("--model"),
+        "{message}"
+    );
+    // No figure is a negative zero.
+    for file in [
+        "text-to-audio.csv",
+        "audio-to-text.csv",
+        "text-to-audio.computed-logistic.csv",
+    ] {
+        let scored = fs_err::read_to_string(place.path("results").join(file)).unwrap();
+        assert!(!scored.contains("-0"), "{file}: {scored}");
+    }
+}
