@@ -102,7 +102,18 @@ pub fn evaluated(
     if sets.is_empty() {
         return Err(Error::Recipe {
             path,
-            what: format!("it names no sets for {part}"),
+            what: {
+                let there = recipe
+                    .data
+                    .parts()
+                    .into_iter()
+                    .filter(|(_, sets)| !sets.is_empty());
+                let there: Vec<&str> = there.filter_map(|(part, _)| part.strip_prefix("data.")).collect();
+                format!(
+                    "it names no datasets for {part}; it has splits for: {}",
+                    there.join(", ")
+                )
+            },
         });
     }
     Ok(sets.to_vec())

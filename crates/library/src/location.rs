@@ -110,6 +110,32 @@ impl LibraryLocation {
         matches!(self, Self::Folder(_))
     }
 
+    /// Deletes the library; nothing happens to its recordings. Whether there was one.
+    ///
+    /// # Errors
+    /// If another process indexes it, or it cannot be reached.
+    pub fn delete(&self) -> Result<bool, Error> {
+        match self {
+            Self::Folder(folder) => {
+                let was_there = folder.join(sqlite::CATALOGUE).exists();
+                SqliteStore::remove(folder)?;
+                if was_there {
+                    // Its locks are all that is left, unless somebody keeps files of their own here.
+                    for lock in ["indexing.lock", "making.lock"] {
+                        let _ = fs_err::remove_file(folder.join(lock));
+                    }
+                    let _ = fs_err::remove_dir(folder);
+                }
+                Ok(was_there)
+            }
+            Self::Server { url, name } => {
+                let was_there = self.open(1)?.is_some();
+                PostgresStore::remove(url, name)?;
+                Ok(was_there)
+            }
+        }
+    }
+
     /// Names of the libraries in a folder of libraries.
     pub fn names_in(folder: &Path) -> Vec<String> {
         let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();

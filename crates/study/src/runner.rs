@@ -26,7 +26,7 @@ use crate::run_result::{FORMAT, RunResult};
 use crate::{Error, Study, collect, report};
 
 /// The recipe that a study was begun with.
-const STUDY: &str = "study.toml";
+pub const STUDY: &str = "study.toml";
 
 /// What stays of a finished run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -172,14 +172,26 @@ impl std::fmt::Display for Reason {
 }
 
 impl DatasetConfig {
-    /// The dataset that `KIND:PATH` names, such as `clotho:data/clotho`; `None` for text that is not of this form. Without
+    /// The dataset that `KIND:PATH` names, such as `clotho:data/clotho`, or a table by its extension; `None` for other text. Without
     /// a split, it is the one that Clotho or AudioCaps is evaluated on.
     ///
     /// # Errors
     /// [`Error::UnknownKind`], and [`Error::NoSplits`] if a split is asked of a kind that has none.
     pub fn named(text: &str, split: Option<&str>) -> Result<Option<Self>, Error> {
         let Some((kind, path)) = text.split_once(':') else {
-            return Ok(None);
+            let extension = Path::new(text)
+                .extension()
+                .and_then(|extension| extension.to_str());
+            let is_table = extension.is_some_and(|extension| {
+                ["csv", "tsv", "jsonl", "ndjson"]
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(extension))
+            });
+            return if is_table {
+                Self::named(&format!("table:{text}"), split)
+            } else {
+                Ok(None)
+            };
         };
         if !kind.chars().all(char::is_alphanumeric) {
             return Ok(None);

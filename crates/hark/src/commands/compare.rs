@@ -1,12 +1,14 @@
 //! `hark compare`: the scored queries of two methods in, whether they differ out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args as ClapArgs;
 use hark_evaluate::compare::BY_PERMUTATION;
 use hark_evaluate::{Comparison, Direction, Error, Method, Metric, Paired, Test, compare};
+use hark_learn::Recipe;
 use hark_study::comparisons::{p_value, verdict};
+use hark_study::runner::STUDY;
 use serde_json::json;
 
 use super::inputs::{direction, metric};
@@ -34,9 +36,9 @@ pub struct Args {
     #[arg(long, value_name = "RUN", num_args = 1.., required_unless_present = "study", conflicts_with = "study")]
     b: Vec<PathBuf>,
     /// Compare all methods of a folder written by hark reproduce
-    #[arg(long, value_name = "DIR", requires = "baseline")]
+    #[arg(long, value_name = "DIR")]
     study: Option<PathBuf>,
-    /// Method that the others are compared with
+    /// Method that the others are compared with [default: the study's first]
     #[arg(long, value_name = "NAME", requires = "study")]
     baseline: Option<String>,
     /// Direction of the search
@@ -54,17 +56,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let (methods, pairs) = if let (Some(study), Some(baseline)) = (&args.study, &args.baseline) {
+    let (methods, pairs) = if let Some(study) = &args.study {
         let methods = Method::read_study(study, args.direction)?;
-        let base = methods.iter().position(|method| method.name == *baseline);
-        let base = base.with_context(|| {
-            let names: Vec<&str> = methods.iter().map(|method| method.name.as_str()).collect();
-            format!(
-                "--baseline {baseline}: {} has the methods {}",
-                study.display(),
-                names.join(", ")
-            )
-        })?;
+        let base = baseline(args, study, &methods)?;
         let others = (0..methods.len()).filter(|&nth| nth != base);
         let pairs = others.map(|nth| (nth, base)).collect();
         (methods, pairs)
@@ -83,6 +77,32 @@ pub fn run(args: &Args) -> Result<()> {
         text.push_str(&shown(comparison, paired, args.show));
     }
     output::print(&text)
+}
+
+/// The place of the method that the others are compared with.
+fn baseline(args: &Args, study: &Path, methods: &[Method]) -> Result<usize> {
+    let place = |name: &str| methods.iter().position(|method| method.name == name);
+    if let Some(name) = &args.baseline {
+        return place(name).with_context(|| {
+            let names: Vec<&str> = methods.iter().map(|method| method.name.as_str()).collect();
+            format!(
+                "--baseline {name}: {} has the methods {}",
+                study.display(),
+                names.join(", ")
+            )
+        });
+    }
+    // A study of functions or temperatures has other names than objectives: then the first folder.
+    let first = Recipe::read_resolved(&study.join(STUDY)).ok().and_then(|recipe| {
+        let method = recipe.study?.methods.first()?.to_string();
+        place(&method)
+    });
+    ensure!(
+        !methods.is_empty(),
+        "{}: no scored queries in it; it is not a study",
+        study.display()
+    );
+    Ok(first.unwrap_or(0))
 }
 
 fn of_two(args: &Args) -> Result<Vec<Method>> {

@@ -8,7 +8,9 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
 use hark_catalogue::Overview;
-use hark_library::{IndexEvent, IndexOptions, Library, OpenOptions, Outcome, Setup, Shard, SkipReason};
+use hark_library::{
+    IndexEvent, IndexOptions, Library, LibraryLocation, OpenOptions, Outcome, Setup, Shard, SkipReason,
+};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -24,6 +26,7 @@ const EXAMPLES: &str = "Examples:
   hark index ~/Field --tags tags.csv --captions captions.csv --watch
   hark index --duplicates                      (lists recordings that exist twice, in any format)
   hark index --check
+  hark index --list                            (the libraries of this machine)
   hark index /mnt/archive --store postgres://me@server/sounds --shard 1/4   (one of four machines)
 
 Files with unchanged size and modification time are skipped. A file that was renamed or moved is recognised
@@ -69,6 +72,12 @@ pub struct Args {
     /// List recordings that exist more than once, in any format; changes nothing
     #[arg(long, conflicts_with_all = ["folders", "watch", "rebuild", "remove_folder", "check", "dump"])]
     duplicates: bool,
+    /// List the libraries of this machine; changes nothing
+    #[arg(long, conflicts_with_all = ["folders", "watch", "rebuild", "remove_folder", "check", "dump", "duplicates"])]
+    list: bool,
+    /// Delete the library of this name; its recordings stay
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["folders", "watch", "rebuild", "remove_folder", "check", "dump", "duplicates", "list", "name"])]
+    delete: Option<String>,
     #[arg(long = "part", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--shard"))]
     _part: Option<Renamed>,
     #[arg(long = "anew", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--rebuild"))]
@@ -89,6 +98,21 @@ pub fn run(args: &Args) -> Result<()> {
         compute: args.threads.compute(),
         cancelled: Some(progress::stopped),
     };
+    if args.list {
+        return list(args, &home);
+    }
+    if let Some(name) = &args.delete {
+        let library = LibraryArgs {
+            name: name.clone(),
+            store: args.library.store.clone(),
+        };
+        ensure!(
+            library.location(&home)?.delete()?,
+            "library {name} does not exist"
+        );
+        eprintln!("{name}: deleted; its recordings are where they were");
+        return Ok(());
+    }
     if args.check {
         return check(args, &args.library.open(&home, &open)?);
     }
@@ -149,6 +173,45 @@ fn check(args: &Args, library: &Library) -> Result<()> {
         "the library has faults; rebuild it with hark index --rebuild (if it cannot be read, name its folders and --model)"
     );
     Ok(())
+}
+
+/// The libraries of this machine, each with what is in it.
+fn list(args: &Args, home: &Home) -> Result<()> {
+    let folder = home.libraries();
+    let mut rows = Vec::new();
+    for name in LibraryLocation::names_in(&folder) {
+        let opened = LibraryLocation::Folder(folder.join(&name)).open(1);
+        let seen = opened.and_then(|store| {
+            let Some(store) = store else { return Ok(None) };
+            Ok(Some((store.settings().model.clone(), store.overview()?)))
+        });
+        rows.push((name, seen));
+    }
+    if args.json {
+        let rows = rows.iter().map(|(name, seen)| match seen {
+            Ok(Some((model, seen))) => json!({
+                "name": name, "model": model, "recordings": seen.files, "seconds": seen.seconds, "folders": seen.roots,
+            }),
+            Ok(None) => json!({"name": name}),
+            Err(error) => json!({"name": name, "error": error.to_string()}),
+        });
+        return output::print_json(&json!({"folder": folder, "libraries": rows.collect::<Vec<_>>()}));
+    }
+    let mut text = String::new();
+    for (name, seen) in &rows {
+        text.push_str(&match seen {
+            Ok(Some((model, seen))) => format!(
+                "{name}: {} recordings, {}, model {model}, folders {}\n",
+                output::group_digits(seen.files),
+                length(seen.seconds),
+                output::sanitize(&seen.roots.join(", "))
+            ),
+            Ok(None) => format!("{name}: empty\n"),
+            Err(error) => format!("{name}: {error}\n"),
+        });
+    }
+    text.push_str(&format!("\nfolder: {}\n", folder.display()));
+    output::print(&text)
 }
 
 /// Indexes again whenever something changes, until Ctrl-C.

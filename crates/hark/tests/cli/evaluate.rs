@@ -171,6 +171,8 @@ fn a_study_can_be_read_and_compared() {
         "--json",
     ]);
     assert_eq!(by_study["comparisons"][0]["tests"], comparisons[1]["tests"]);
+    let by_first = place.json(&["compare", "--study", "study", "--metric", "ndcg", "--json"]);
+    assert_eq!(by_first, by_study, "the study's first method is the baseline");
     let shown = place.ok(&[
         "compare",
         "--a",

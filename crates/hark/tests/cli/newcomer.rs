@@ -219,6 +219,29 @@ fn a_model_of_ones_own_goes_into_the_store() {
 }
 
 #[test]
+fn libraries_are_listed_and_deleted() {
+    let place = indexed();
+    place.run(&["index", "sounds", "--model", "tiny", "--name", "other"]);
+    let listed = place.ok(&["index", "--list"]);
+    assert!(
+        listed.contains("default: 4 recordings")
+            && listed.contains("other: 4 recordings")
+            && listed.contains("model tiny"),
+        "{listed}"
+    );
+    place.ok(&["index", "--delete", "other"]);
+    assert!(!place.path("home/libraries/other").exists());
+    let listed = place.json(&["index", "--list", "--json"]);
+    assert_eq!(listed["libraries"].as_array().unwrap().len(), 1);
+    assert!(
+        place
+            .fails(&["index", "--delete", "other"])
+            .contains("other does not exist")
+    );
+    assert!(place.path("sounds/long.wav").exists());
+}
+
+#[test]
 fn hints_name_options_that_the_command_has() {
     let place = Place::new();
     place.write(
