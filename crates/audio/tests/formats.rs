@@ -1,5 +1,7 @@
 //! Every format, by files that hold a known formula.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod support;
 
 use std::path::PathBuf;

@@ -2,6 +2,8 @@
 //!
 //! Run for longer with `BOLERO_RANDOM_TEST_TIME_MS=600000 cargo test --release -p hark-audio --test fuzz`.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod support;
 
 use std::io::Cursor;

@@ -3,6 +3,8 @@
 //! How much memory was held is counted by an allocator, and the trait for one has unsafe functions only. This
 //! is the one place of the crate with `unsafe` in it; it is part of no library and no program, and hands
 //! every call on to the system's allocator.
+
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
 #![allow(
     unsafe_code,
     reason = "an allocator that counts can only be written with unsafe functions"

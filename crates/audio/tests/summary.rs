@@ -1,5 +1,7 @@
 //! What a library keeps of a file: its summarize, its fingerprint, what it says of itself.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod support;
 
 use std::cell::Cell;

@@ -1,5 +1,6 @@
 //! The store in a folder.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
 #![allow(clippy::float_cmp, reason = "what is exact is compared exactly")]
 
 mod semantics;

@@ -1,5 +1,7 @@
 //! The cache of decoded audio: the same numbers with it and without, whatever happens to its files.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod wav;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Datasets in miniature, in the layouts in which they come, with everything that is wrong with real ones.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod wav;
 
 use std::ops::ControlFlow;

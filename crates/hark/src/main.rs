@@ -1,5 +1,10 @@
 //! The command line of hark: `main` lists all commands.
 
+#![allow(
+    unreachable_pub,
+    reason = "a program has no API: `pub` says what other modules use"
+)]
+
 mod commands;
 mod home;
 mod library;

@@ -1,5 +1,7 @@
 //! What can be asked, and what comes back.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod world;
 
 use std::sync::atomic::Ordering;

@@ -1,5 +1,7 @@
 //! Recordings as they are and as WAV, whole and in parts.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod world;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! A thousand connections. In a file of its own, since it counts the open files of its process.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod world;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Clients that mean no good, or break down.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod world;
 
 use std::io::{Read as _, Write as _};

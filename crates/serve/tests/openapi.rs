@@ -1,5 +1,7 @@
 //! The description of the API against the server: what it says can be asked, and what comes back is as it says.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod world;
 
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 use super::results::{Comparison, DirectionMetrics, Method, Point, RunFigures, Study, Test};
 
 /// A run whose recalls follow from its mAP@10 by fixed steps.
-pub fn run(corpus: Option<u64>, seed: u64, map: f64) -> RunFigures {
+pub(crate) fn run(corpus: Option<u64>, seed: u64, map: f64) -> RunFigures {
     let figures = |map: f64| DirectionMetrics {
         map,
         recall: [map - 0.1, map + 0.1, map + 0.2],
@@ -21,7 +21,7 @@ pub fn run(corpus: Option<u64>, seed: u64, map: f64) -> RunFigures {
 }
 
 /// A method that is titled as it is named.
-pub fn method(name: &str, runs: Vec<RunFigures>) -> Method {
+pub(crate) fn method(name: &str, runs: Vec<RunFigures>) -> Method {
     Method {
         name: name.to_owned(),
         title: name.to_owned(),
@@ -30,7 +30,7 @@ pub fn method(name: &str, runs: Vec<RunFigures>) -> Method {
 }
 
 /// A study without methods.
-pub fn empty() -> Study {
+pub(crate) fn empty() -> Study {
     let chance = |map| DirectionMetrics {
         map,
         recall: [0.001, 0.005, 0.01],
@@ -50,7 +50,7 @@ pub fn empty() -> Study {
 }
 
 /// ListNet audio against InfoNCE.
-pub fn comparison(tests: Vec<Test>) -> Comparison {
+pub(crate) fn comparison(tests: Vec<Test>) -> Comparison {
     Comparison {
         first: "ListNet audio".to_owned(),
         second: "InfoNCE".to_owned(),
@@ -61,7 +61,7 @@ pub fn comparison(tests: Vec<Test>) -> Comparison {
 }
 
 /// A test over nine pairs, whose p is half of that after Holm.
-pub fn test(over: &str, difference: f64, interval: Option<(f64, f64)>, holm: f64) -> Test {
+pub(crate) fn test(over: &str, difference: f64, interval: Option<(f64, f64)>, holm: f64) -> Test {
     Test {
         over: over.to_owned(),
         pairs: 9,
@@ -83,7 +83,7 @@ fn noise(state: &mut u64) -> f64 {
 }
 
 /// Seven methods, five seeds and two corpora, with curves, graded truth and tests.
-pub fn large() -> Study {
+pub(crate) fn large() -> Study {
     const METHODS: [(&str, &str, f64); 7] = [
         ("infonce", "InfoNCE", 0.262),
         ("listnet-audio", "ListNet audio", 0.291),

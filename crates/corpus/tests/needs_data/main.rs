@@ -1,6 +1,8 @@
 //! The data sets' own files and real recordings, which are not part of the repository: `HARK_DATA` names their folder, else it is
 //! `shared/data` beside the repository. These tests fail without it.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod files;
 mod sets;
 

@@ -1,5 +1,7 @@
 //! The program from outside: what it prints, what it refuses, what it leaves on disk. The model is a small golden one.
 
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
 mod bad_input;
 mod commands;
 mod data;
