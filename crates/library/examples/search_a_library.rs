@@ -3,7 +3,7 @@
 //! ```sh
 //! hark index ~/Sounds --model my-model
 //! cargo run --release -p hark-library --example search_a_library -- \
-//!     ~/.local/share/hark/libraries/default ~/.cache/hark rain
+//!     ~/.local/share/hark/libraries/default ~/.local/share/hark rain
 //! ```
 //!
 //! The first argument is the library's folder, the second the folder that holds the models (`HARK_HOME`, for both, if that

@@ -9,7 +9,7 @@
 //! use hark_models::ModelStore;
 //!
 //! # fn main() -> Result<(), hark_library::Error> {
-//! let models = ModelStore::at(Path::new("/home/me/.cache/hark"));
+//! let models = ModelStore::at(Path::new("/home/me/.local/share/hark"));
 //! let location = LibraryLocation::Folder("/home/me/.local/share/hark/libraries/default".into());
 //! let library = Library::open(location, &models)?;
 //! let hits = library.search(&Question::text("rain").without("speech").limit(10))?;
