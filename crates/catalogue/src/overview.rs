@@ -13,6 +13,11 @@ const MAX_FOLDERS: usize = 5_000;
 /// The roots and all folders below them, each with the files that it holds at any depth. A folder comes before those in it, and
 /// these before the next one beside it. There are at most 5,000: of more, those nearest to the roots.
 pub(crate) fn folders<'a>(roots: &[String], paths: impl Iterator<Item = &'a str>) -> Vec<Count> {
+    counted(roots, paths.map(|path| (path, 1)))
+}
+
+/// As [`folders`], of paths that stand for several files each.
+pub(crate) fn counted<'a>(roots: &[String], paths: impl Iterator<Item = (&'a str, u64)>) -> Vec<Count> {
     // Keys with NUL for `/`, which sorts before all that a name can have: `a/b` comes before `a-b`.
     let key = |folder: &str| folder.trim_end_matches('/').replace('/', "\0");
     let mut counts: BTreeMap<String, (usize, Count)> = BTreeMap::new();
@@ -28,7 +33,7 @@ pub(crate) fn folders<'a>(roots: &[String], paths: impl Iterator<Item = &'a str>
     for root in roots {
         add(root, 0, 0);
     }
-    for path in paths {
+    for (path, files) in paths {
         // Of two roots, one below the other, the lower one is also a folder of the upper one: it counts once.
         let mut of_path: Vec<(&str, usize)> = Vec::new();
         for root in roots.iter().filter(|root| folder_contains(root, path)) {
@@ -45,7 +50,7 @@ pub(crate) fn folders<'a>(roots: &[String], paths: impl Iterator<Item = &'a str>
         of_path.sort_unstable();
         of_path.dedup_by_key(|(folder, _)| folder.trim_end_matches('/'));
         for (folder, depth) in of_path {
-            add(folder, depth, 1);
+            add(folder, depth, files);
         }
     }
     let mut depths: Vec<usize> = counts.values().map(|(depth, _)| *depth).collect();

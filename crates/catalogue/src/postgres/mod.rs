@@ -17,7 +17,7 @@ mod upkeep;
 mod write;
 
 use hark_work::progress::Progress;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use address::Address;
@@ -27,7 +27,7 @@ use upkeep::Scene;
 use crate::words::QueryWords;
 use crate::{
     Change, Count, Entry, Error, Failure, File, Filter, IndexedFile, Overview, Settings, Store, TextHit,
-    TextQuery, Window, WindowHit, filter, overview, prepare,
+    TextQuery, Window, WindowHit, overview, prepare,
 };
 
 /// Files that are read at a time when all are.
@@ -187,16 +187,12 @@ fn overview(session: &mut Session<'_>) -> Result<Overview, Failed> {
     let most = overview::MAX as i64;
     let totals = session.one(sql::TOTALS, &[])?;
     let roots = roots(session)?;
-    // A root is also a folder of a root above it, with the same files.
-    let mut folders: BTreeMap<String, u64> = BTreeMap::new();
-    for root in &roots {
-        let (from, to) = filter::range(root);
-        let all: i64 = session.one(sql::COUNT_RANGE, &[&from, &to])?.try_get(0)?;
-        folders.insert(root.clone(), all as u64);
-        let below = session.query(sql::COUNT_BELOW, &[&from, &to, &most])?;
-        let below = counts(&below, |row| row.try_get::<_, String>(0))?;
-        folders.extend(below.into_iter().map(|count| (count.value, count.files)));
-    }
+    let own = session.query(sql::COUNT_FOLDERS, &[])?;
+    let own = counts(&own, |row| row.try_get::<_, String>(0))?;
+    let folders = overview::counted(
+        &roots,
+        own.iter().map(|count| (count.value.as_str(), count.files)),
+    );
     let tags = session.query(sql::COUNT_TAGS, &[&most])?;
     let rates = session.query(sql::COUNT_RATES, &[])?;
     Ok(Overview {
@@ -205,11 +201,7 @@ fn overview(session: &mut Session<'_>) -> Result<Overview, Failed> {
         seconds: totals.try_get(2)?,
         failures: totals.try_get::<_, i64>(3)? as u64,
         roots,
-        folders: folders
-            .into_iter()
-            .take(overview::MAX)
-            .map(|(value, files)| Count { value, files })
-            .collect(),
+        folders,
         tags: counts(&tags, |row| row.try_get::<_, String>(0))?,
         rates: counts(&rates, |row| row.try_get::<_, i64>(0))?,
     })

@@ -196,13 +196,9 @@ SELECT start_s, end_s, whole, vector FROM windows WHERE file = $1 AND n >= $2 OR
 
 pub(super) const TOTALS: &str = "\
 SELECT count(*), coalesce(sum(windows), 0)::bigint, coalesce(sum(seconds), 0), (SELECT count(*) FROM failures) FROM files";
-/// Files in a range of paths.
-pub(super) const COUNT_RANGE: &str = "SELECT count(*) FROM files WHERE path >= $1 AND path < $2";
-/// Files in each folder right below one whose path, with a `/` at its end, is $1.
-pub(super) const COUNT_BELOW: &str = r#"
-SELECT $1::text || split_part(rest, '/', 1) COLLATE "C" AS folder, count(*)
-FROM (SELECT substr(path, length($1::text) + 1) AS rest FROM files WHERE path >= $1::text AND path < $2) AS below
-WHERE strpos(rest, '/') > 0 GROUP BY 1 ORDER BY 1 LIMIT $3"#;
+/// Files right in each folder, with a `/` at its end.
+pub(super) const COUNT_FOLDERS: &str =
+    "SELECT regexp_replace(path, '[^/]*$', '') AS folder, count(*) FROM files GROUP BY 1";
 pub(super) const COUNT_TAGS: &str = r#"
 SELECT tag, count(*) FROM files, unnest(tags) AS tag GROUP BY tag ORDER BY count(*) DESC, tag COLLATE "C" LIMIT $1"#;
 pub(super) const COUNT_RATES: &str = "SELECT rate, count(*) FROM files GROUP BY rate ORDER BY rate";
