@@ -396,9 +396,10 @@ fn a_killed_server_loses_nothing_and_stores_go_on() {
     let counts: Vec<usize> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3_usize)
             .map(|writer| {
-                let (library, applied, last, batch) = (&library, applied.clone(), &last, &batch);
+                let (applied, last, batch) = (applied.clone(), &last, &batch);
+                // Opened before the first kill: what must survive is a store that is in use.
+                let store = library.store();
                 scope.spawn(move || {
-                    let store = library.store();
                     let mut round = 0;
                     while round < last.load(Ordering::SeqCst) {
                         store.apply(&batch(writer, round)).unwrap();
