@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::dual::SideConfig;
-use crate::hugging_face::read_json;
+use crate::hugging_face::read_file;
 use crate::towers::{AudioConfig, TextConfig};
 
 /// The version of the form that this program writes, and the only one that it reads.
@@ -27,9 +27,12 @@ pub struct Card {
     /// How recordings become vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audio: Option<AudioCard>,
-    /// How texts become vectors.
+    /// How texts become vectors, by a tower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextCard>,
+    /// How texts become vectors, by a sentence encoder of its own folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentence: Option<SentenceCard>,
     /// Files that the model was made from.
     #[serde(default)]
     pub origin: Vec<Origin>,
@@ -56,13 +59,16 @@ pub struct AudioCard {
     pub segment_seconds: f64,
     /// Which of its segments count.
     pub clip: ClipLength,
+    /// Names of the tower's classes, where its output begins with their probabilities.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 impl ClipLength {
     /// How many samples of a clip count, where that is fixed; at least 1.
     pub fn samples(self, rate: u32) -> Option<usize> {
         match self {
-            Self::Full => None,
+            Self::Full | Self::Unpadded => None,
             Self::Fixed { seconds } => Some(((seconds * f64::from(rate)).round() as usize).max(1)),
         }
     }
@@ -76,6 +82,9 @@ pub enum ClipLength {
     /// segment does not count beside others, as decoders leave clips of 10.03 s where 10 were meant.
     #[serde(rename = "true")]
     Full,
+    /// The same segments, and the last one is as long as its sound: for networks that hear any length. Segments count by
+    /// their length.
+    Unpadded,
     /// Those of a fixed length: shorter clips are padded with silence, which counts, and longer ones cropped.
     #[serde(rename = "padded")]
     Fixed {
@@ -88,6 +97,7 @@ impl std::fmt::Display for ClipLength {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Full => f.write_str("true length"),
+            Self::Unpadded => f.write_str("true length, no padding"),
             Self::Fixed { seconds } => write!(f, "padded or cropped to {seconds} s"),
         }
     }
@@ -107,6 +117,15 @@ pub struct TextCard {
     /// Whether a text is turned to lower case.
     #[serde(default)]
     pub lower_case: bool,
+}
+
+/// The text side of a model whose texts a sentence encoder embeds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct SentenceCard {
+    /// Subtracted from the encoder's vectors; empty for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub centre: Vec<f32>,
 }
 
 impl TextCard {
@@ -142,12 +161,21 @@ impl Card {
     /// # Errors
     /// If it is missing, malformed, or of another version.
     pub fn read(path: &Path) -> Result<Self, Error> {
+        Self::parse(&read_file(path)?, path)
+    }
+
+    /// Reads a card from its text. `path` is what errors name.
+    pub(crate) fn parse(text: &[u8], path: &Path) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct Version {
             version: u32,
         }
+        let json = |source| Error::Json {
+            path: path.to_owned(),
+            source,
+        };
         // The version first: a later card has fields that this program does not know, and the error should say why.
-        let Version { version } = read_json(path)?;
+        let Version { version } = serde_json::from_slice(text).map_err(json)?;
         if version != VERSION {
             return Err(Error::Unsupported {
                 path: path.to_owned(),
@@ -155,7 +183,7 @@ impl Card {
                 supported: "version 1",
             });
         }
-        let card: Self = read_json(path)?;
+        let card: Self = serde_json::from_slice(text).map_err(json)?;
         card.check().map_err(|what| Error::Config {
             path: path.to_owned(),
             what,
@@ -165,8 +193,11 @@ impl Card {
 
     /// That the card says nothing impossible.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.audio.is_none() && self.text.is_none() {
+        if self.audio.is_none() && self.text.is_none() && self.sentence.is_none() {
             return Err("neither an audio nor a text side".to_owned());
+        }
+        if self.text.is_some() && self.sentence.is_some() {
+            return Err("two text sides".to_owned());
         }
         if let Some(audio) = &self.audio {
             // An hour is far above any model, and bounds what a segment takes in memory.
@@ -205,6 +236,7 @@ mod tests {
     fn clip_lengths_are_written_as_cards_have_always_had_them() {
         for (clip, json) in [
             (ClipLength::Full, r#"{"length":"true"}"#),
+            (ClipLength::Unpadded, r#"{"length":"unpadded"}"#),
             (
                 ClipLength::Fixed { seconds: 30.0 },
                 r#"{"length":"padded","seconds":30.0}"#,

@@ -1,6 +1,6 @@
 //! Weights on disk: a file of safetensors or of PyTorch as a set of named tensors, read one at a time.
 //!
-//! In: a path. Out: `f32` numbers (`F16` and `BF16` are widened). Which of the two a file is shows in its first bytes.
+//! In: a path. Out: `f32` numbers (`F16` and `BF16` are widened, `I8` multiplied by the scales beside it). Which of the two a file is shows in its first bytes.
 //! Refused: a file that is cut short, a header that lies about sizes, a tensor that is missing or of another shape. The file
 //! is never held in memory as a whole, so that loading costs the model's own size and one tensor more.
 //!
@@ -9,7 +9,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
@@ -23,6 +23,8 @@ use hark_torchfile::nearest_name;
 
 /// The header of a safetensors file may not be longer than this; the format's own limit.
 const MAX_HEADER: u64 = 100_000_000;
+/// `NAME` of 8-bit integers has the factors of its rows, along its first dimension, in `NAME.scales`.
+const SCALES: &str = ".scales";
 
 /// An open checkpoint file, and which of its tensors have been taken.
 #[derive(Debug)]
@@ -54,6 +56,10 @@ impl Checkpoint {
         } else {
             Content::Safetensors(Safetensors::open(path)?)
         };
+        Ok(Self::new(path, content))
+    }
+
+    fn new(path: &Path, content: Content) -> Self {
         let shapes = match &content {
             Content::Safetensors(file) => file
                 .metadata
@@ -68,12 +74,22 @@ impl Checkpoint {
                     .collect()
             }
         };
-        Ok(Self {
+        Self {
             path: path.to_owned(),
             content,
             shapes,
             taken: RefCell::default(),
-        })
+        }
+    }
+
+    /// A safetensors file that is in memory. `path` is what errors name.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::open`].
+    pub fn of_bytes(bytes: &'static [u8], path: &Path) -> Result<Self, Error> {
+        let source = Source::Memory(Cursor::new(bytes));
+        let file = Safetensors::read_header(source, bytes.len() as u64, path)?;
+        Ok(Self::new(path, Content::Safetensors(file)))
     }
 
     /// The file.
@@ -120,7 +136,7 @@ impl Checkpoint {
                 .metadata
                 .tensors()
                 .values()
-                .filter(|info| matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16))
+                .filter(|info| matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::I8))
                 .map(|info| info.shape.iter().product::<usize>())
                 .sum(),
             Content::Torch(file) => file
@@ -174,7 +190,27 @@ impl Checkpoint {
             Content::Safetensors(file) => file.read(&self.path, name)?,
             Content::Torch(file) => file.read_f32(name)?,
         };
+        let numbers = self.scaled(name, numbers)?;
         self.taken.borrow_mut().insert(name.to_owned());
+        Ok(numbers)
+    }
+
+    /// A tensor's numbers times the scales of its rows, where the file has such: 8-bit tensors do.
+    fn scaled(&self, name: &str, mut numbers: Vec<f32>) -> Result<Vec<f32>, Error> {
+        let scales = format!("{name}{SCALES}");
+        let (Content::Safetensors(file), true) = (&self.content, self.contains(&scales)) else {
+            return Ok(numbers);
+        };
+        let rows = self.shape(name)?.first().copied().unwrap_or(1);
+        self.check(&scales, &[rows])?;
+        let factors = file.read(&self.path, &scales)?;
+        self.taken.borrow_mut().insert(scales);
+        let row = numbers.len() / rows.max(1);
+        for (row, factor) in numbers.chunks_exact_mut(row.max(1)).zip(factors) {
+            for number in row {
+                *number *= factor;
+            }
+        }
         Ok(numbers)
     }
 
@@ -235,10 +271,32 @@ fn is_torch(path: &Path) -> Result<bool, Error> {
     Ok(named && start.get(8) != Some(&b'{'))
 }
 
+/// Where a safetensors file is read from.
+#[derive(Debug)]
+enum Source {
+    Disk(File),
+    Memory(Cursor<&'static [u8]>),
+}
+
+impl Source {
+    fn read_at(&mut self, start: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        match self {
+            Self::Disk(file) => {
+                file.seek(SeekFrom::Start(start))?;
+                file.read_exact(bytes)
+            }
+            Self::Memory(file) => {
+                file.set_position(start);
+                file.read_exact(bytes)
+            }
+        }
+    }
+}
+
 /// An open safetensors file.
 #[derive(Debug)]
 struct Safetensors {
-    file: RefCell<File>,
+    file: RefCell<Source>,
     /// Where the tensor data begins in the file.
     data_start: u64,
     metadata: Metadata,
@@ -246,8 +304,12 @@ struct Safetensors {
 
 impl Safetensors {
     fn open(path: &Path) -> Result<Self, Error> {
-        let mut file = File::open(path)?;
+        let file = File::open(path)?;
         let length = file.metadata()?.len();
+        Self::read_header(Source::Disk(file), length, path)
+    }
+
+    fn read_header(mut file: Source, length: u64, path: &Path) -> Result<Self, Error> {
         let damaged = |what: String| Error::Damaged {
             path: path.to_owned(),
             what,
@@ -256,7 +318,7 @@ impl Safetensors {
         if length < 8 {
             return Err(damaged(format!("{length} bytes")));
         }
-        file.read_exact(&mut prefix)?;
+        file.read_at(0, &mut prefix)?;
         let header_length = u64::from_le_bytes(prefix);
         if header_length > MAX_HEADER || header_length.saturating_add(8) > length {
             return Err(damaged(format!(
@@ -264,7 +326,7 @@ impl Safetensors {
             )));
         }
         let mut header = vec![0_u8; header_length as usize];
-        file.read_exact(&mut header)?;
+        file.read_at(8, &mut header)?;
         // Deserialising checks that the tensors' extents follow each other and fit their shapes.
         let metadata: Metadata = serde_json::from_slice(&header).map_err(|e| damaged(e.to_string()))?;
         let data_start = 8 + header_length;
@@ -288,9 +350,8 @@ impl Safetensors {
         };
         let (start, end) = *data_offsets;
         let mut bytes = vec![0_u8; end - start];
-        let mut file = self.file.borrow_mut();
-        file.seek(SeekFrom::Start(self.data_start + start as u64))?;
-        file.read_exact(&mut bytes)?;
+        let start = self.data_start + start as u64;
+        self.file.borrow_mut().read_at(start, &mut bytes)?;
         Ok(match dtype {
             Dtype::F32 => chunks(&bytes).map(f32::from_le_bytes).collect(),
             Dtype::F16 => chunks(&bytes)
@@ -299,11 +360,12 @@ impl Safetensors {
             Dtype::BF16 => chunks(&bytes)
                 .map(|b| half::bf16::from_le_bytes(b).to_f32())
                 .collect(),
+            Dtype::I8 => chunks(&bytes).map(|b| f32::from(i8::from_le_bytes(b))).collect(),
             other => {
                 return Err(Error::Unsupported {
                     path: path.to_owned(),
                     what: format!("tensor `{name}` of type {other:?}"),
-                    supported: "F32, F16, BF16",
+                    supported: "F32, F16, BF16, I8",
                 });
             }
         })

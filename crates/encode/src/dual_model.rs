@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hark_work::progress::no_progress;
 
-use crate::model::{AudioEncoder, CARD, TextEncoder};
+use crate::model::{AudioEncoder, CARD, ModelFiles, TextEncoder};
 use crate::{Compute, Embeddings, Error, Progress};
 
 /// Both encoders of a model folder. Their embeddings have length 1 and lie in one space: the inner product of a text and
@@ -12,8 +12,9 @@ use crate::{Compute, Embeddings, Error, Progress};
 ///
 /// ```no_run
 /// use hark_encode::{Compute, DualModel};
+/// use std::path::Path;
 ///
-/// let model = DualModel::open("my-model".as_ref(), &Compute::cpu(2))?;
+/// let model = DualModel::open(Path::new("my-model"), &Compute::cpu(2))?;
 /// let clips = model.embed_files(&["dog.wav", "rain.wav"])?;
 /// let hits = hark_nearest::top_k(model.embed_text("rain")?.row(0), clips.view(), 10)?;
 /// println!("{:?}", clips.id(hits[0].row));
@@ -25,17 +26,18 @@ pub struct DualModel {
 }
 
 impl DualModel {
-    /// Loads both sides of a model folder.
+    /// Loads both sides of a model.
     ///
     /// # Errors
     /// [`Error::NoTower`] if a side is missing, [`Error::Config`] if the towers have no projections into one space, and
     /// as [`AudioEncoder::open`] and [`TextEncoder::open`].
-    pub fn open(folder: &Path, compute: &Compute) -> Result<Self, Error> {
-        let audio = AudioEncoder::open(folder, compute)?;
-        let text = TextEncoder::open(folder, compute)?;
+    pub fn open(model: impl Into<ModelFiles>, compute: &Compute) -> Result<Self, Error> {
+        let files = model.into();
+        let audio = AudioEncoder::open(&files, compute)?;
+        let text = TextEncoder::open(&files, compute)?;
         if !audio.is_projected() || audio.dim() != text.dim() {
             return Err(Error::Config {
-                path: folder.join(CARD),
+                path: files.path(CARD),
                 what: "the towers have no projections into a common space".to_owned(),
             });
         }

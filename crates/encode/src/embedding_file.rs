@@ -13,7 +13,7 @@ use hark_work::files::write_with;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::model::{AudioEncoder, ClipVector, EmbedEvent, fingerprint};
+use crate::model::{AudioEncoder, ClipVector, EmbedEvent, ModelFiles};
 
 /// The most work that a crash can lose.
 const FLUSH: Duration = Duration::from_mins(1);
@@ -84,7 +84,7 @@ pub struct EmbedToFile<'a> {
     /// The model.
     pub encoder: &'a AudioEncoder,
     /// The folder that it was opened from.
-    pub model: &'a Path,
+    pub model: &'a ModelFiles,
     /// The recordings.
     pub recordings: &'a [PathBuf],
     /// Use all of a recording that is longer than the model's clips, as a library does, instead of cropping it.
@@ -117,7 +117,7 @@ pub fn embed_to_file(
         matrix,
         table: table_of(matrix),
         dim: encoder.dim(),
-        made_by: format!("{}, {}{cropped}", fingerprint(model)?, encoder.clip()),
+        made_by: format!("{}, {}{cropped}", model.fingerprint()?, encoder.clip()),
         recordings,
         done: BTreeMap::new(),
         others: Vec::new(),

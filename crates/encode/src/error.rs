@@ -126,7 +126,7 @@ pub enum Error {
     },
 
     /// Tensors that no part of the model uses: the file is of another architecture than its configuration says.
-    #[error("{path}: {} tensors that the model does not use: {}", names.len(), list(names))]
+    #[error("{path}: {} tensors that the model does not use: {}", names.len(), name_list(names))]
     UnexpectedTensors {
         /// The file.
         path: PathBuf,
@@ -152,6 +152,30 @@ pub enum Error {
         expected: Vec<usize>,
         /// The shape that was given.
         got: Vec<usize>,
+    },
+    /// A list of class names is not usable.
+    #[error("{}: {what}", path.display())]
+    Labels {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A model whose audio tower has no classes was given as a tagger.
+    #[error("{} is no tagger: its audio tower has no classes (an MN of hark models pull has them)", path.display())]
+    NoClasses {
+        /// The model.
+        path: PathBuf,
+    },
+    /// A tagger has another number of classes than there are names.
+    #[error("{} has {classes} classes, and there are {labels} names", path.display())]
+    ClassCount {
+        /// The model.
+        path: PathBuf,
+        /// Its classes.
+        classes: usize,
+        /// The names.
+        labels: usize,
     },
 
     /// A recording cannot be read.
@@ -254,7 +278,7 @@ fn all(names: &[String]) -> String {
 }
 
 /// The first few names, and how many more there are.
-fn list(names: &[String]) -> String {
+pub fn name_list(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let mut text = names
         .iter()

@@ -140,14 +140,17 @@ pub(crate) fn unused(prefix: &str) -> [String; 4] {
     ]
 }
 
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
     if !path.is_file() {
         return Err(Error::MissingFile {
             path: path.to_owned(),
         });
     }
-    let bytes = fs_err::read(path)?;
-    serde_json::from_slice(&bytes).map_err(|source| Error::Json {
+    Ok(fs_err::read(path)?)
+}
+
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    serde_json::from_slice(&read_file(path)?).map_err(|source| Error::Json {
         path: path.to_owned(),
         source,
     })

@@ -5,6 +5,7 @@
 //! | the training checkpoints of the graded-relevance paper's authors | `audio_proj.` and `text_proj.` |
 //! | the Lightning checkpoints of the 2024 challenge's winner | `project_audio.` and `project_sentence.` |
 //! | a PaSST state dict | `time_new_pos_embed`, and no projection |
+//! | an MN of EfficientAT | `features.16.0.weight` |
 //! | a Hugging Face folder of RoBERTa | `config.json` |
 //! | a Sentence-Transformers folder | `modules.json` |
 //!
@@ -28,6 +29,7 @@ use crate::model_key::file_sha256;
 use crate::sentence::SentenceFolder;
 use crate::tokenize;
 use crate::towers::bert::Family;
+use crate::towers::mn::MnConfig;
 use crate::towers::passt::{PasstConfig, Patchout};
 use crate::towers::roberta::RobertaConfig;
 use crate::towers::{AudioConfig, AudioTower, TextConfig, TextTower, Tower};
@@ -240,7 +242,7 @@ fn file(
     let device = compute.device();
     let file = Checkpoint::open(path)?;
     let parts = Parts::of(&file, options)?;
-    let unused = parts.unused();
+    let unused = parts.unused(&file);
     let unused: Vec<&str> = unused.iter().map(String::as_str).collect();
     compare(&file, &unused, &|weights| {
         parts.build(weights, device).map(|_| ())
@@ -257,6 +259,7 @@ fn file(
             .unwrap_or_else(|| segment_seconds(&side.network)),
         side,
         clip: options.clip.unwrap_or(layout.clip),
+        labels: Vec::new(),
     });
     let text = parts.text.map(|(_, config, projection)| {
         let max_input = config.network().max_tokens();
@@ -335,6 +338,14 @@ impl Parts {
             };
             parts.audio = Some((prefix, side));
         }
+        if let Some(prefix) = prefix_of(MN_LAST).filter(|_| parts.audio.is_none()) {
+            let side = SideConfig {
+                network: AudioConfig::Mn(mn_sizes(file, &prefix)?),
+                projection: projection_widths(file, parts.layout.audio_projection),
+            };
+            parts.layout.clip = ClipLength::Unpadded;
+            parts.audio = Some((prefix, side));
+        }
         if let Some(prefix) = prefix_of("embeddings.word_embeddings.weight") {
             let config = roberta_sizes(file, &prefix, options, parts.layout.dropout)?;
             let projection = projection_widths(file, parts.layout.text_projection);
@@ -347,17 +358,24 @@ impl Parts {
                     "a checkpoint of {} tensors without a tower that is known",
                     file.names().count()
                 ),
-                supported: "PaSST, RoBERTa, the dual encoders of the paper's authors and of the 2024 challenge's winner",
+                supported: "PaSST, MN, RoBERTa, the dual encoders of the paper's authors and of the 2024 challenge's winner",
             });
         }
         Ok(parts)
     }
 
     /// Known and unused tensors, by the beginnings of their names.
-    fn unused(&self) -> Vec<String> {
+    fn unused(&self, file: &Checkpoint) -> Vec<String> {
         let mut unused: Vec<String> = self.layout.unused.iter().map(ToString::to_string).collect();
-        if let Some((at, _)) = &self.audio {
-            unused.extend([format!("{at}head."), format!("{at}head_dist.")]);
+        match &self.audio {
+            Some((at, side)) if matches!(side.network, AudioConfig::Passt(_)) => {
+                unused.extend([format!("{at}head."), format!("{at}head_dist.")]);
+            }
+            Some((_, side)) if matches!(side.network, AudioConfig::Mn(_)) => {
+                let counters = file.names().filter(|name| name.ends_with(".num_batches_tracked"));
+                unused.extend(counters.map(ToOwned::to_owned));
+            }
+            _ => {}
         }
         if let Some((at, ..)) = &self.text {
             unused.extend([
@@ -406,6 +424,7 @@ fn card(
         written_by: concat!("hark ", env!("CARGO_PKG_VERSION")).to_owned(),
         audio,
         text,
+        sentence: None,
         origin: vec![Origin {
             file: file
                 .file_name()
@@ -509,6 +528,39 @@ fn passt_sizes(file: &Checkpoint, at: &str, options: &Options) -> Result<PasstCo
             Patchout::default()
         },
         ..config(stride)
+    })
+}
+
+/// The convolution behind the blocks, which all MN have.
+const MN_LAST: &str = "features.16.0.weight";
+
+/// Every size of an MN shows in the shapes of its tensors.
+fn mn_sizes(file: &Checkpoint, at: &str) -> Result<MnConfig, Error> {
+    let size = |name: &str| size(file, &format!("{at}{name}"), 0);
+    let blocks = (1..=15).map(|nth| {
+        // A block ends with a convolution; the depthwise one has one input for each channel.
+        let name = |part: usize| format!("features.{nth}.block.{part}.0.weight");
+        let layers: Vec<String> = (0..4)
+            .map(name)
+            .filter(|name| file.contains(&format!("{at}{name}")))
+            .collect();
+        let (Some(first), Some(last)) = (layers.first(), layers.last()) else {
+            return Err(Error::Config {
+                path: file.path().to_owned(),
+                what: format!("an MN without a block {nth}"),
+            });
+        };
+        Ok([size(first)?, size(last)?])
+    });
+    let has_classes = file.contains(&format!("{at}classifier.5.weight"));
+    let of_classes = |name: &str| if has_classes { size(name) } else { Ok(0) };
+    Ok(MnConfig {
+        stem: size("features.0.0.weight")?,
+        blocks: blocks.collect::<Result<_, _>>()?,
+        last: size(MN_LAST)?,
+        hidden: of_classes("classifier.2.weight")?,
+        classes: of_classes("classifier.5.weight")?,
+        ..MnConfig::of_width(1.0)
     })
 }
 

@@ -6,6 +6,7 @@
 //! | [`dual`] | two towers and their projections → vectors in one space |
 //! | [`model`], [`card`], [`weights_file`] | a model folder → encoders of recordings and of texts |
 //! | [`embedding_file`] | recordings → a matrix of embeddings on disk |
+//! | [`mod@bridge`] | a tagger and a sentence encoder → a dual encoder |
 //! | [`mod@import`] | checkpoints of other programs → a model |
 //! | [`weights`] | a checkpoint, a seed or nothing → the tensors of a network |
 //! | [`checkpoint`] | a file of safetensors or PyTorch → named tensors, read one at a time |
@@ -17,6 +18,7 @@
 //! Vectors leave this crate as `Vec<f32>`, row-major; those of sentence encoders and of models with projections have
 //! length 1 in the L2 norm. Nothing here prints, reads the environment or touches the network.
 
+pub mod bridge;
 pub mod cache;
 pub mod card;
 pub mod checkpoint;
@@ -29,7 +31,9 @@ mod error;
 mod hugging_face;
 pub mod import;
 mod kernels;
+mod labels;
 pub mod model;
+mod model_files;
 pub mod model_key;
 pub mod projection;
 mod recordings;
@@ -45,8 +49,9 @@ pub mod weights_file;
 
 pub use compute::Compute;
 pub use dual_model::DualModel;
-pub use error::Error;
+pub use error::{Error, name_list};
 pub use hark_nearest::{Embeddings, Failure};
 use hark_work::progress::Progress;
 pub use import::import;
+pub use labels::read_labels;
 pub use sentence::SentenceEncoder;

@@ -3,7 +3,8 @@
 //! ```text
 //! card.json           architecture, front end, how texts are prepared, where the model comes from
 //! model.safetensors   tensors
-//! tokenizer.json      text to ids, where there is a text side
+//! tokenizer.json      text to ids, where there is a text tower
+//! sentence            the folder of a sentence encoder, where that embeds texts
 //! ```
 //!
 //! A model with projections gives vectors of length 1; a tower that was imported alone gives its features as they are.
@@ -17,23 +18,21 @@ use burn::tensor::{Device, Tensor, TensorData};
 use hark_audio::{MelConfig, MelSpectrogram};
 
 use crate::card::{AudioCard, Card, ClipLength, TextCard};
-use crate::checkpoint::Checkpoint;
 use crate::dual::{DualEncoder, Side, SideConfig};
+pub use crate::model_files::{BuiltIn, CARD, ModelFiles, SENTENCE, TOKENIZER, WEIGHTS};
 pub use crate::model_key::fingerprint;
 use crate::recordings::{ClipMean, Segments};
-use crate::texts::{self, normalise, numbers};
+use crate::sentence::SentenceEncoder;
+use crate::texts::{self, normalise};
 use crate::tokenize::Tokenizer;
-use crate::towers::{AudioConfig, AudioTower, MelBatch, TextTower, TokenBatch, Tower};
+use crate::towers::{AudioConfig, AudioTower, Inference, MelBatch, TextTower, TokenBatch, Tower};
+use crate::weights::numbers;
 use crate::weights::{RandomInit, TensorSource, ZeroInit};
 use crate::{Compute, Embeddings, Error, Failure, Progress, weights_file};
 use hark_work::workers;
 
-/// Files of a model folder.
-pub const CARD: &str = "card.json";
-/// See [`CARD`].
-pub const WEIGHTS: &str = "model.safetensors";
-/// See [`CARD`].
-pub const TOKENIZER: &str = "tokenizer.json";
+/// Segments that are not padded have at least this part of a second.
+const SHORTEST: usize = 2;
 
 /// Whether a folder holds a model of this form.
 pub fn is_model(folder: &Path) -> bool {
@@ -59,13 +58,15 @@ pub fn save(folder: &Path, card: &Card, network: &DualEncoder, tokenizer: Option
 }
 
 /// Reads a folder's network: both sides, or only those that are asked for.
-fn load(folder: &Path, card: &Card, audio: bool, text: bool, device: &Device) -> Result<DualEncoder, Error> {
+fn load(
+    files: &ModelFiles,
+    card: &Card,
+    audio: bool,
+    text: bool,
+    device: &Device,
+) -> Result<DualEncoder, Error> {
     let audio = card.audio.as_ref().filter(|_| audio).map(|card| &card.side);
     let text = card.text.as_ref().filter(|_| text).map(|card| &card.side);
-    let weights = folder.join(WEIGHTS);
-    if !weights.is_file() {
-        return Err(Error::MissingFile { path: weights });
-    }
     let mut elsewhere = Vec::new();
     if audio.is_none() && card.audio.is_some() {
         elsewhere.push("audio.");
@@ -73,11 +74,11 @@ fn load(folder: &Path, card: &Card, audio: bool, text: bool, device: &Device) ->
     if text.is_none() && card.text.is_some() {
         elsewhere.push("text.");
     }
-    let file = Checkpoint::open(&weights)?;
+    let file = files.weights()?;
     let (key, format) = weights_file::FORMAT;
     if file.header(key) != Some(format) {
         return Err(Error::Unsupported {
-            path: weights,
+            path: file.path().to_owned(),
             what: format!("a file of weights that says {key} {:?}", file.header(key)),
             supported: format,
         });
@@ -86,52 +87,80 @@ fn load(folder: &Path, card: &Card, audio: bool, text: bool, device: &Device) ->
     weights_file::load(blank, file, &elsewhere)
 }
 
+/// The audio side's network.
+pub(crate) fn load_audio(
+    files: &ModelFiles,
+    card: &Card,
+    device: &Device,
+) -> Result<Option<Side<AudioTower>>, Error> {
+    Ok(load(files, card, true, false, device)?.audio)
+}
+
 /// The text side of a model, loaded.
 #[derive(Debug)]
 pub struct TextEncoder {
-    side: Side<TextTower>,
-    card: TextCard,
-    tokenizer: Tokenizer,
+    kind: TextKind,
     compute: Compute,
 }
 
+#[derive(Debug)]
+enum TextKind {
+    Tower(Box<TowerEncoder>),
+    Sentence {
+        encoder: SentenceEncoder,
+        /// Subtracted from its vectors; empty for nothing.
+        centre: Vec<f32>,
+    },
+}
+
+/// A text tower with its tokenizer.
+#[derive(Debug)]
+struct TowerEncoder {
+    side: Side<TextTower>,
+    card: TextCard,
+    tokenizer: Tokenizer,
+}
+
 impl TextEncoder {
-    /// Loads the text side of a model folder.
+    /// Loads the text side of a model.
     ///
     /// # Errors
     /// [`Error::NoTower`], or if a file is missing, damaged, or does not fit the others.
-    pub fn open(folder: &Path, compute: &Compute) -> Result<Self, Error> {
-        let card = Card::read(&folder.join(CARD))?;
-        let network = load(folder, &card, false, true, compute.device())?;
-        let (Some(side), Some(card)) = (network.text, card.text) else {
-            return Err(Error::NoTower {
-                path: folder.to_owned(),
-                what: "text",
-            });
+    pub fn open(model: impl Into<ModelFiles>, compute: &Compute) -> Result<Self, Error> {
+        let files = model.into();
+        let card = files.card()?;
+        let kind = match &card.sentence {
+            Some(sentence) => {
+                let encoder = SentenceEncoder::load(files.sentence()?, compute)?;
+                if !sentence.centre.is_empty() && sentence.centre.len() != encoder.dim() {
+                    return Err(Error::Config {
+                        path: files.path(CARD),
+                        what: format!(
+                            "a centre of {} numbers for a sentence encoder of {} dimensions",
+                            sentence.centre.len(),
+                            encoder.dim()
+                        ),
+                    });
+                }
+                TextKind::Sentence {
+                    encoder,
+                    centre: sentence.centre.clone(),
+                }
+            }
+            None => TextKind::Tower(Box::new(TowerEncoder::open(&files, card, compute)?)),
         };
-        let [vocabulary, tokens] = side.tower.max_input();
-        if card.max_tokens > tokens {
-            return Err(Error::Config {
-                path: folder.join(CARD),
-                what: format!(
-                    "texts of {} tokens for a tower that reads {tokens}",
-                    card.max_tokens
-                ),
-            });
-        }
-        let tokenizer = Tokenizer::open(&folder.join(TOKENIZER), card.max_tokens, vocabulary)?;
         Ok(Self {
-            side,
-            card,
-            tokenizer,
+            kind,
             compute: compute.clone(),
         })
     }
 
     /// Length of a vector.
     pub fn dim(&self) -> usize {
-        let width = || self.side.tower.width();
-        self.card.side.projection.last().copied().unwrap_or_else(width)
+        match &self.kind {
+            TextKind::Tower(tower) => tower.dim(),
+            TextKind::Sentence { encoder, .. } => encoder.dim(),
+        }
     }
 
     /// Embeds texts; row i belongs to text i.
@@ -139,6 +168,60 @@ impl TextEncoder {
     /// # Errors
     /// If the tokenizer or the model cannot take a text, or `progress` asks to stop.
     pub fn embed(&self, texts: &[&str], progress: Progress<'_>) -> Result<Embeddings, Error> {
+        match &self.kind {
+            TextKind::Tower(tower) => tower.embed(texts, self.compute.threads(), progress),
+            TextKind::Sentence { encoder, centre } => {
+                let embedded = encoder.embed_with(texts, progress)?;
+                if centre.is_empty() {
+                    return Ok(embedded);
+                }
+                let (dim, truncated) = (embedded.dim(), embedded.truncated());
+                let mut rows = embedded.as_slice().to_vec();
+                for (row, text) in rows.chunks_exact_mut(dim).zip(texts) {
+                    for (x, centre) in row.iter_mut().zip(centre) {
+                        *x -= centre;
+                    }
+                    normalise(row, text)?;
+                }
+                Ok(Embeddings::new(rows, dim)?.with_truncated(truncated))
+            }
+        }
+    }
+}
+
+impl TowerEncoder {
+    fn open(files: &ModelFiles, card: Card, compute: &Compute) -> Result<Self, Error> {
+        let network = load(files, &card, false, true, compute.device())?;
+        let (Some(side), Some(card)) = (network.text, card.text) else {
+            return Err(Error::NoTower {
+                path: files.path(""),
+                what: "text",
+            });
+        };
+        let [vocabulary, tokens] = side.tower.max_input();
+        if card.max_tokens > tokens {
+            return Err(Error::Config {
+                path: files.path(CARD),
+                what: format!(
+                    "texts of {} tokens for a tower that reads {tokens}",
+                    card.max_tokens
+                ),
+            });
+        }
+        let tokenizer = Tokenizer::open(&files.path(TOKENIZER), card.max_tokens, vocabulary)?;
+        Ok(Self {
+            side,
+            card,
+            tokenizer,
+        })
+    }
+
+    fn dim(&self) -> usize {
+        let width = || self.side.tower.width();
+        self.card.side.projection.last().copied().unwrap_or_else(width)
+    }
+
+    fn embed(&self, texts: &[&str], threads: usize, progress: Progress<'_>) -> Result<Embeddings, Error> {
         let dim = self.dim();
         let prepared: Vec<String> = texts.iter().map(|text| self.card.prepare(text)).collect();
         let prepared: Vec<&str> = prepared.iter().map(String::as_str).collect();
@@ -149,24 +232,18 @@ impl TextEncoder {
             let features = self.side.tower.forward(batch, None)?;
             Ok(self.side.projection.forward(features))
         };
-        texts::embed(
-            &prepared,
-            &self.tokenizer,
-            self.compute.threads(),
-            &forward,
-            &mut |batch| {
-                truncated += batch.cut;
-                done += batch.captions.len();
-                for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(dim)) {
-                    let place = &mut rows[nth * dim..][..dim];
-                    place.copy_from_slice(vector);
-                    if projected {
-                        normalise(place, texts[nth])?;
-                    }
+        texts::embed(&prepared, &self.tokenizer, threads, &forward, &mut |batch| {
+            truncated += batch.cut;
+            done += batch.captions.len();
+            for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(dim)) {
+                let place = &mut rows[nth * dim..][..dim];
+                place.copy_from_slice(vector);
+                if projected {
+                    normalise(place, texts[nth])?;
                 }
-                Ok(hark_work::progress::report(progress, done, texts.len())?)
-            },
-        )?;
+            }
+            Ok(hark_work::progress::report(progress, done, texts.len())?)
+        })?;
         Ok(Embeddings::new(rows, dim)?.with_truncated(truncated))
     }
 }
@@ -177,6 +254,8 @@ pub struct AudioEncoder {
     card: AudioCard,
     mel: MelSpectrogram,
     compute: Compute,
+    /// A faster form of the tower, where it runs on the CPU and has one.
+    inference: Option<Box<dyn Inference<MelBatch>>>,
 }
 
 /// A recording's vector.
@@ -227,22 +306,23 @@ pub enum EmbedEvent {
 }
 
 impl AudioEncoder {
-    /// Loads the audio side of a model folder.
+    /// Loads the audio side of a model.
     ///
     /// # Errors
     /// [`Error::NoTower`], or if a file is missing, damaged, or does not fit the others.
-    pub fn open(folder: &Path, compute: &Compute) -> Result<Self, Error> {
-        let card = Card::read(&folder.join(CARD))?;
-        let network = load(folder, &card, true, false, compute.device())?;
+    pub fn open(model: impl Into<ModelFiles>, compute: &Compute) -> Result<Self, Error> {
+        let files = model.into();
+        let card = files.card()?;
+        let network = load(&files, &card, true, false, compute.device())?;
         let (Some(side), Some(card)) = (network.audio, card.audio) else {
             return Err(Error::NoTower {
-                path: folder.to_owned(),
+                path: files.path(""),
                 what: "audio",
             });
         };
         Self::new(side, card, compute).map_err(|error| match error {
             Error::InputShape { expected, got, .. } => Error::Config {
-                path: folder.join(CARD),
+                path: files.path(CARD),
                 what: format!(
                     "the front end gives log-mels of shape {got:?}, the tower takes at most {expected:?}"
                 ),
@@ -257,7 +337,9 @@ impl AudioEncoder {
     /// [`Error::Mel`] if the front end is impossible, [`Error::InputShape`] if its segments do not fit the tower.
     pub fn new(side: Side<AudioTower>, card: AudioCard, compute: &Compute) -> Result<Self, Error> {
         let mel = MelSpectrogram::new(card.front_end.clone())?;
+        let on_cpu = *compute.device() == Device::flex();
         let encoder = Self {
+            inference: side.tower.inference().filter(|_| on_cpu),
             side,
             card,
             mel,
@@ -293,6 +375,7 @@ impl AudioEncoder {
             front_end: MelConfig::default(),
             segment_seconds: 10.0,
             clip: ClipLength::Full,
+            labels: Vec::new(),
             side,
         };
         Self::new(Side::build(&card.side, &source, &source)?, card, compute)
@@ -436,7 +519,8 @@ impl AudioEncoder {
         )
     }
 
-    /// Features of one segment: of samples at [`AudioEncoder::rate`], padded with silence to a segment's length.
+    /// Features of one segment: of samples at [`AudioEncoder::rate`], padded with silence to a segment's length if the card
+    /// says so.
     ///
     /// # Errors
     /// If there are more samples than a segment has, or they are not finite.
@@ -449,7 +533,11 @@ impl AudioEncoder {
                 got: vec![samples.len()],
             });
         }
-        samples.resize(size, 0.0);
+        let filled = match self.card.clip {
+            ClipLength::Unpadded => (self.rate() as usize).div_ceil(SHORTEST).min(size),
+            ClipLength::Full | ClipLength::Fixed { .. } => size,
+        };
+        samples.resize(filled.max(samples.len()), 0.0);
         self.features(&self.log_mel(&samples)?)
     }
 
@@ -467,7 +555,10 @@ impl AudioEncoder {
     /// # Errors
     /// If the log-mels do not fit the tower.
     pub fn features(&self, batch: &MelBatch) -> Result<Vec<f32>, Error> {
-        Ok(numbers(self.side.tower.forward(batch, None)?))
+        match &self.inference {
+            Some(network) => network.forward(batch),
+            None => Ok(numbers(self.side.tower.forward(batch, None)?)),
+        }
     }
 
     /// Features of many batches, one batch a thread, in the batches' order.
@@ -514,7 +605,12 @@ impl AudioEncoder {
             &|clip| {
                 let mut mean = ClipMean::default();
                 for segment in log_mels(clip)? {
-                    mean.add(&self.features(&segment)?);
+                    let weight = if self.card.clip == ClipLength::Unpadded {
+                        segment.frames() as f64
+                    } else {
+                        1.0
+                    };
+                    mean.add(&self.features(&segment)?, weight);
                 }
                 Ok((clip, mean.mean()))
             },

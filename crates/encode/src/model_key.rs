@@ -16,8 +16,39 @@ use burn::module::Module;
 use hark_work::files::hex;
 use sha2::{Digest, Sha256};
 
-use crate::model::{CARD, TOKENIZER, WEIGHTS};
+use crate::model_files::{CARD, ModelFiles, SENTENCE, TOKENIZER, WEIGHTS};
+use crate::sentence::SentenceModel;
 use crate::{Error, weights_file};
+
+impl ModelFiles {
+    /// A key of 16 hexadecimal digits that tells two models apart, see [`fingerprint`].
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn fingerprint(&self) -> Result<String, Error> {
+        match self {
+            Self::Folder(folder) => fingerprint(folder),
+            Self::BuiltIn(_) => Ok(hex(&self.hash()?[..8])),
+        }
+    }
+
+    /// A SHA-256 over everything that decides what the model computes.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn hash(&self) -> Result<[u8; 32], Error> {
+        match self {
+            Self::Folder(folder) => folder_hash(folder),
+            Self::BuiltIn(model) => {
+                let mut hash = Sha256::new();
+                hash.update(model.card);
+                hash.update(model.weights);
+                hash.update(self.sentence()?.fingerprint()?);
+                Ok(hash.finalize().into())
+            }
+        }
+    }
+}
 
 /// A key of 16 hexadecimal digits that is quick to compute: it looks at pieces from all over the weights, not at all of
 /// them. Libraries store it, so it stays the same in every version of hark.
@@ -32,6 +63,10 @@ pub fn fingerprint(folder: &Path) -> Result<String, Error> {
     let tokenizer = folder.join(TOKENIZER);
     if tokenizer.is_file() {
         hash.update(fs_err::read(tokenizer)?);
+    }
+    let sentence = folder.join(SENTENCE);
+    if sentence.is_dir() {
+        hash.update(SentenceModel::open(&sentence)?.fingerprint()?);
     }
     let mut weights = fs_err::File::open(folder.join(WEIGHTS))?;
     let length = weights.metadata()?.len();
@@ -61,6 +96,10 @@ pub fn folder_hash(folder: &Path) -> Result<[u8; 32], Error> {
             std::io::copy(&mut file, &mut hash)?;
         }
         hash.update([0]);
+    }
+    let sentence = folder.join(SENTENCE);
+    if sentence.is_dir() {
+        hash.update(SentenceModel::open(&sentence)?.fingerprint()?);
     }
     Ok(hash.finalize().into())
 }

@@ -1,9 +1,9 @@
 //! A projection: linear layers with ReLU between them, from a tower's width to the width that both towers share.
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::nn::Linear;
-use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
+use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::Error;
 use crate::weights::{LinearInit, TensorSource};
@@ -35,6 +35,17 @@ impl Projection {
         Ok(Self {
             layers: layers.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// One layer without a bias from its matrix `[input, output]`.
+    pub(crate) fn of_matrix(matrix: TensorData, device: &Device) -> Self {
+        let weight = Tensor::<2>::from_data(matrix, device);
+        let [_, output] = weight.dims();
+        let layer = Linear {
+            weight: Param::from_tensor(weight),
+            bias: Some(Param::from_tensor(Tensor::zeros([output], device))),
+        };
+        Self { layers: vec![layer] }
     }
 
     /// `[items, input]` to `[items, output]`.

@@ -49,6 +49,8 @@ struct Place {
     /// The first of its samples, and how many there are.
     start: usize,
     samples: usize,
+    /// What it counts for the vector of the whole: 1, or its length where segments are not padded.
+    weight: f64,
 }
 
 /// What is known of a recording when it has been read.
@@ -73,6 +75,8 @@ struct Cut {
     samples: usize,
     /// Samples from window to window, if windows are wanted.
     hop: Option<usize>,
+    /// Whether segments are filled up with silence.
+    padded: bool,
 }
 
 impl Cut {
@@ -91,6 +95,7 @@ impl Cut {
             most,
             samples,
             hop: None,
+            padded: clip != ClipLength::Unpadded,
         }
     }
 
@@ -314,6 +319,7 @@ impl Plan {
                 window,
                 start,
                 samples,
+                weight: if self.cut.padded { 1.0 } else { samples as f64 },
             }
         })
     }
@@ -339,21 +345,23 @@ pub fn segment_ranges(clip: ClipLength, rate: u32, size: usize, length: usize) -
 #[derive(Default)]
 pub(crate) struct ClipMean {
     sum: Vec<f64>,
+    weight: f64,
     segments: usize,
 }
 
 impl ClipMean {
-    pub(crate) fn add(&mut self, features: &[f32]) {
+    /// Adds a segment that counts `weight` times.
+    pub(crate) fn add(&mut self, features: &[f32], weight: f64) {
         self.sum.resize(features.len(), 0.0);
         for (sum, &feature) in self.sum.iter_mut().zip(features) {
-            *sum += f64::from(feature);
+            *sum += weight * f64::from(feature);
         }
+        self.weight += weight;
         self.segments += 1;
     }
 
     pub(crate) fn mean(&self) -> Vec<f32> {
-        let count = self.segments as f64;
-        self.sum.iter().map(|sum| (sum / count) as f32).collect()
+        self.sum.iter().map(|sum| (sum / self.weight) as f32).collect()
     }
 }
 
@@ -375,7 +383,7 @@ impl Progressing {
         while let Some((place, features)) = self.early.remove(&self.taken) {
             self.taken += 1;
             if place.part {
-                self.mean.add(&features);
+                self.mean.add(&features, place.weight);
             }
             if place.window {
                 self.windows.push((place, features));

@@ -12,6 +12,7 @@ use crate::tokenize::{Tokenizer, Tokens};
 use crate::towers::{TextTower, TokenBatch, Tower};
 use hark_work::workers;
 
+use crate::weights::numbers;
 use crate::{Compute, Error, Progress};
 
 /// Tokens in a batch: enough for the matrix products to run at full speed, few enough for the cache.
@@ -162,14 +163,6 @@ fn plan(tokens: &[Tokens]) -> Vec<Vec<usize>> {
         }
     }
     plan
-}
-
-/// A tensor's numbers, row after row.
-pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    match tensor.into_data().try_into_vec::<f32>() {
-        Ok(numbers) => numbers,
-        Err(_) => unreachable!("networks compute in f32"),
-    }
 }
 
 /// Divides a vector by its L2 norm, in 64 bits inside. `of` says whose vector it is, for the error.

@@ -225,6 +225,14 @@ pub(crate) fn linear_of_rows(rows: &[f32], bias: Vec<f32>, input: usize, device:
     }
 }
 
+/// A tensor's numbers, row after row.
+pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    match tensor.into_data().try_into_vec::<f32>() {
+        Ok(numbers) => numbers,
+        Err(_) => unreachable!("networks compute in f32"),
+    }
+}
+
 /// `[rows, columns]` to `[columns, rows]`.
 pub(crate) fn transposed(numbers: &[f32], columns: usize) -> Vec<f32> {
     let rows = numbers.len() / columns.max(1);

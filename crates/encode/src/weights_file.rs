@@ -18,7 +18,7 @@ use safetensors::{Dtype, View};
 
 use crate::Error;
 use crate::checkpoint::Checkpoint;
-use crate::texts::numbers;
+use crate::weights::numbers;
 
 /// Key and value in the file's own header by which a file of this form is known.
 pub(crate) const FORMAT: (&str, &str) = ("format", "hark model 1");

@@ -480,6 +480,7 @@ fn a_sentence_encoder_is_a_text_tower() {
         )
         .unwrap();
         card.audio = Some(AudioCard {
+            labels: Vec::new(),
             side: audio,
             front_end: hark_audio::MelConfig::default(),
             segment_seconds: 10.0,

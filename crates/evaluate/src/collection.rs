@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use hark_corpus::{CaptionSet, Check, Clip, Dataset, DatasetConfig, Pair};
-use hark_encode::model::{AudioEncoder, TextEncoder};
-use hark_encode::{Compute, model_key};
+use hark_encode::Compute;
+use hark_encode::model::{AudioEncoder, ModelFiles, TextEncoder};
 use hark_nearest::npy;
 use hark_work::files::{self, hex};
 use sha2::{Digest, Sha256};
@@ -32,7 +32,7 @@ pub struct ModelOnSplit<'a> {
     /// What reports call the model.
     pub name: &'a str,
     /// Its folder.
-    pub model: &'a Path,
+    pub model: &'a ModelFiles,
     /// The split.
     pub sets: &'a [DatasetConfig],
     /// Evaluate the recordings that can be read instead of refusing a split that is not complete.
@@ -236,10 +236,10 @@ impl Cached {
 }
 
 /// A name that changes with the model and with anything about the split.
-fn key(model: &Path, data: &Dataset) -> Result<String, Error> {
+fn key(model: &ModelFiles, data: &Dataset) -> Result<String, Error> {
     let mut hash = Sha256::new();
     hash.update(concat!("hark evaluation 1, ", env!("CARGO_PKG_VERSION"), "\0"));
-    hash.update(model_key::folder_hash(model)?);
+    hash.update(model.hash()?);
     for clip in &data.clips {
         let file = fs_err::metadata(&clip.path)?;
         hash.update(clip.path.as_os_str().as_encoded_bytes());

@@ -248,6 +248,7 @@ pub(crate) mod tests {
 
     pub(crate) fn card(clip: ClipLength) -> AudioCard {
         AudioCard {
+            labels: Vec::new(),
             side: SideConfig {
                 network: AudioConfig::Cnn(CnnConfig {
                     mels: 128,

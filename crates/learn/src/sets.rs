@@ -62,7 +62,7 @@ pub fn of_recipe(path: &Path, place: &Path) -> Result<Vec<RecipeSet>, Error> {
 pub fn evaluated(
     data: Option<&str>,
     split: Option<&str>,
-    model: &Path,
+    model: Option<&Path>,
     (place, threads): (&Path, usize),
     progress: Progress<'_>,
 ) -> Result<Vec<DatasetConfig>, Error> {
@@ -72,10 +72,11 @@ pub fn evaluated(
         }
         Path::new(data).to_owned()
     } else {
-        let recipe = model.parent().map(|folder| folder.join(run::RECIPE));
+        let run = model.and_then(Path::parent);
+        let recipe = run.map(|folder| folder.join(run::RECIPE));
         let recipe = recipe.filter(|path| path.is_file());
         recipe.ok_or_else(|| Error::NoDataNamed {
-            model: model.to_owned(),
+            model: model.map(Path::to_owned).unwrap_or_default(),
         })?
     };
     // The recipe of a run may be older than a key's name.

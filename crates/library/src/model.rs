@@ -1,12 +1,12 @@
 //! The model of a library: it embeds recordings when they are indexed, and questions when they are asked.
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use hark_catalogue::{EmbedError, Embedder, Settings};
 use hark_encode::Compute;
-use hark_encode::model::{AudioEncoder, EmbedEvent, TextEncoder, fingerprint};
+use hark_encode::model::{AudioEncoder, EmbedEvent, ModelFiles, TextEncoder};
 use hark_models::ModelStore;
 
 use crate::error::Error;
@@ -16,9 +16,9 @@ use crate::error::Error;
 pub struct LibraryModel {
     /// As the user named it; a path is made absolute, so that it works from every folder.
     pub name: String,
-    /// The model's folder.
-    pub folder: PathBuf,
-    /// Tells two models apart, see [`fingerprint`].
+    /// The model's files.
+    pub files: ModelFiles,
+    /// Tells two models apart, see [`ModelFiles::fingerprint`].
     pub fingerprint: String,
 }
 
@@ -28,9 +28,9 @@ impl LibraryModel {
     /// # Errors
     /// If there is no such model, or it embeds captions alone.
     pub fn find(models: &ModelStore, name: &str) -> Result<Self, hark_models::Error> {
-        let folder = models.find_dual_encoder(name)?;
+        let files = models.find_dual_encoder(name)?;
         let path = Path::new(name);
-        let name = if folder == path {
+        let name = if files.folder() == Some(path) {
             let folder = fs_err::canonicalize(path)?;
             folder.to_string_lossy().into_owned()
         } else {
@@ -38,8 +38,8 @@ impl LibraryModel {
         };
         Ok(Self {
             name,
-            fingerprint: fingerprint(&folder)?,
-            folder,
+            fingerprint: files.fingerprint()?,
+            files,
         })
     }
 
@@ -116,7 +116,7 @@ impl ModelEmbedder {
     /// If it cannot be loaded.
     pub fn text_encoder(&self) -> Result<&TextEncoder, Error> {
         self.load(&self.text, || {
-            Ok(TextEncoder::open(&self.model.folder, &self.compute)?)
+            Ok(TextEncoder::open(&self.model.files, &self.compute)?)
         })
     }
 
@@ -126,7 +126,7 @@ impl ModelEmbedder {
     /// If it cannot be loaded, or its vectors are not in one space with those of texts.
     pub fn audio_encoder(&self) -> Result<&AudioEncoder, Error> {
         self.load(&self.audio, || {
-            let encoder = AudioEncoder::open(&self.model.folder, &self.compute)?;
+            let encoder = AudioEncoder::open(&self.model.files, &self.compute)?;
             if encoder.is_projected() {
                 Ok(encoder)
             } else {

@@ -1,11 +1,11 @@
 //! What is known of a model without running it: size, layout, origin.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use fs_err as fs;
 use hark_encode::card::Card as TowersCard;
 use hark_encode::checkpoint::Checkpoint;
-use hark_encode::model::{CARD as TOWERS_CARD, WEIGHTS};
+use hark_encode::model::ModelFiles;
 use hark_encode::sentence::{
     Card as StaticCard, Family, Pooling, SentenceFolder, SentenceModel, StaticEncoder,
 };
@@ -61,7 +61,7 @@ impl ModelInfo {
         match model {
             Model::Sentence(SentenceModel::Static(encoder)) => Ok(static_encoder(encoder)),
             Model::Sentence(SentenceModel::Transformer(folder)) => sentence_encoder(folder),
-            Model::Towers(folder) => towers(folder),
+            Model::Towers(files) => towers(files),
         }
     }
 }
@@ -101,9 +101,8 @@ fn sentence_encoder(folder: &SentenceFolder) -> Result<ModelInfo, Error> {
     })
 }
 
-fn towers(folder: &Path) -> Result<ModelInfo, Error> {
-    let weights = folder.join(WEIGHTS);
-    let file = Checkpoint::open(&weights)?;
+fn towers(files: &ModelFiles) -> Result<ModelInfo, Error> {
+    let file = files.weights()?;
     let part = |prefix: &str| {
         file.names()
             .filter(|name| name.starts_with(prefix))
@@ -112,11 +111,11 @@ fn towers(folder: &Path) -> Result<ModelInfo, Error> {
             .sum()
     };
     Ok(ModelInfo::Towers {
-        path: folder.to_owned(),
+        path: files.path(""),
         parameters: file.parameters(),
         audio_parameters: part("audio."),
         text_parameters: part("text."),
-        weights_bytes: fs::metadata(&weights)?.len(),
-        card: Box::new(TowersCard::read(&folder.join(TOWERS_CARD))?),
+        weights_bytes: files.weights_bytes()?,
+        card: Box::new(files.card()?),
     })
 }

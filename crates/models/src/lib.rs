@@ -21,4 +21,4 @@ pub use hub::Hub;
 pub use info::ModelInfo;
 pub use published::{PUBLISHED, Packages, PublishedFile, PublishedModel};
 pub use pull::{Card, CardFile, OnPullEvent, PullEvent, Pulled, Sources};
-pub use store::{Ability, BUILT_IN, Imported, Listed, Model, ModelStore, State};
+pub use store::{Ability, BUILT_IN, BridgeOptions, Imported, Listed, Model, ModelStore, State};

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use hark_encode::Compute;
+use hark_encode::bridge::{Bridge, bridge};
 use hark_encode::card::Card;
 use hark_encode::import::{self, Options};
-use hark_encode::model;
+use hark_encode::model::{self, ModelFiles};
 use hark_encode::sentence::{SentenceModel, StaticEncoder};
 use serde::Serialize;
 
@@ -33,8 +34,8 @@ pub struct ModelStore {
 pub enum Model {
     /// Embeds captions, to compare them.
     Sentence(SentenceModel),
-    /// The folder of a model with an audio tower, a text tower or both.
-    Towers(PathBuf),
+    /// A model with an audio tower, a text tower or both.
+    Towers(ModelFiles),
 }
 
 /// One row of [`ModelStore::list`].
@@ -132,7 +133,7 @@ impl ModelStore {
         }
         let folder = self.find(name)?;
         if model::is_model(&folder) {
-            return Ok(Model::Towers(folder));
+            return Ok(Model::Towers(ModelFiles::Folder(folder)));
         }
         Ok(Model::Sentence(SentenceModel::open(&folder)?))
     }
@@ -150,13 +151,13 @@ impl ModelStore {
         }
     }
 
-    /// The folder of a model with towers.
+    /// The files of a model with towers.
     ///
     /// # Errors
     /// As [`ModelStore::open`], or [`Error::NotDualEncoder`].
-    pub fn find_dual_encoder(&self, name: &str) -> Result<PathBuf, Error> {
+    pub fn find_dual_encoder(&self, name: &str) -> Result<ModelFiles, Error> {
         match self.open(name)? {
-            Model::Towers(folder) => Ok(folder),
+            Model::Towers(files) => Ok(files),
             Model::Sentence(_) => Err(Error::NotDualEncoder {
                 name: name.to_owned(),
             }),
@@ -238,23 +239,7 @@ impl ModelStore {
         options: &Options,
         replace: bool,
     ) -> Result<Imported, Error> {
-        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ':']) {
-            return Err(Error::InvalidName {
-                name: name.to_owned(),
-            });
-        }
-        if PublishedModel::find(name).is_some() || name == BUILT_IN {
-            return Err(Error::ReservedName {
-                name: name.to_owned(),
-            });
-        }
-        let path = self.models.join(name);
-        if path.exists() && !replace {
-            return Err(Error::NameTaken {
-                name: name.to_owned(),
-                folder: self.models.clone(),
-            });
-        }
+        self.check_name(name, replace)?;
         let own = checkpoint.to_str().and_then(|name| self.find(name).ok());
         if let Some(own) = own.filter(|own| model::is_model(own)) {
             let card = Card::read(&own.join(model::CARD))?;
@@ -263,6 +248,9 @@ impl ModelStore {
                     if own.join(file).is_file() {
                         fs::copy(own.join(file), fresh.join(file))?;
                     }
+                }
+                if own.join(model::SENTENCE).is_dir() {
+                    copy_folder(&own.join(model::SENTENCE), &fresh.join(model::SENTENCE))?;
                 }
                 Ok(())
             };
@@ -282,6 +270,66 @@ impl ModelStore {
             card: imported.card,
             unused: imported.unused,
         })
+    }
+
+    /// Makes a dual encoder of the tagger and the sentence encoder of these names, and stores it as the model `name`; `replace`
+    /// allows overwriting one.
+    ///
+    /// # Errors
+    /// If the name is invalid or taken, a part is not there, or [`bridge`](hark_encode::bridge::bridge) refuses it. Nothing is
+    /// then written.
+    pub fn bridge(&self, name: &str, asked: &BridgeOptions<'_>, replace: bool) -> Result<Imported, Error> {
+        self.check_name(name, replace)?;
+        let tagger = self.find_dual_encoder(asked.tagger)?;
+        let sentence = self.open_sentence_encoder(asked.sentence)?;
+        let folder = match asked.sentence {
+            BUILT_IN => None,
+            other => Some(self.find(other)?),
+        };
+        let parts = Bridge {
+            tagger: &tagger,
+            sentence,
+            labels: asked.labels,
+            centred: asked.centred,
+            segment_seconds: asked.segment_seconds,
+        };
+        let bridged = bridge(parts, asked.compute)?;
+        let save = |fresh: &Path| {
+            let sentence = fresh.join(model::SENTENCE);
+            if let Some(folder) = &folder {
+                copy_folder(folder, &sentence)?;
+            } else {
+                fs::create_dir(&sentence)?;
+                fs::write(sentence.join(model::WEIGHTS), StaticEncoder::built_in_bytes())?;
+            }
+            Ok(model::save(fresh, &bridged.card, &bridged.network, None)?)
+        };
+        Ok(Imported {
+            path: self.install(name, save)?,
+            card: bridged.card,
+            unused: Vec::new(),
+        })
+    }
+
+    /// That a model may be stored under this name.
+    fn check_name(&self, name: &str, replace: bool) -> Result<(), Error> {
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', ':']) {
+            return Err(Error::InvalidName {
+                name: name.to_owned(),
+            });
+        }
+        if PublishedModel::find(name).is_some() || name == BUILT_IN {
+            return Err(Error::ReservedName {
+                name: name.to_owned(),
+            });
+        }
+        if self.models.join(name).exists() && !replace {
+            return Err(Error::NameTaken {
+                name: name.to_owned(),
+                folder: self.models.clone(),
+            });
+        }
+        Ok(())
     }
 
     /// Fills a folder and puts it in the place of the model `name`.
@@ -308,6 +356,38 @@ impl ModelStore {
         }
         Ok(path)
     }
+}
+
+/// What [`ModelStore::bridge`] makes a dual encoder of.
+#[derive(Debug)]
+pub struct BridgeOptions<'a> {
+    /// The name of a model whose audio tower has classes.
+    pub tagger: &'a str,
+    /// The name of a sentence encoder.
+    pub sentence: &'a str,
+    /// The names of the tagger's classes, in their order.
+    pub labels: &'a [String],
+    /// Whether the mean of the names' vectors is subtracted from all vectors of texts.
+    pub centred: bool,
+    /// Length of a segment; by default the tagger's.
+    pub segment_seconds: Option<f64>,
+    /// Where the names are embedded.
+    pub compute: &'a Compute,
+}
+
+/// Copies the files of a folder and of the folders in it.
+fn copy_folder(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy_folder(&from, &to)?;
+        } else {
+            fs::copy(&from, &to)?;
+        }
+    }
+    Ok(())
 }
 
 /// What a model can do.
@@ -340,9 +420,10 @@ fn about(folder: &Path) -> (Option<Ability>, String) {
         .as_ref()
         .and_then(|audio| audio.side.projection.last())
         .or_else(|| card.text.as_ref().and_then(|text| text.side.projection.last()));
-    let (can, towers) = match (&card.audio, &card.text) {
-        (Some(_), Some(_)) => (Ability::HearsAndReads, "dual encoder"),
-        (Some(_), None) => (Ability::Hears, "audio tower"),
+    let reads = card.text.is_some() || card.sentence.is_some();
+    let (can, towers) = match (&card.audio, reads) {
+        (Some(_), true) => (Ability::HearsAndReads, "dual encoder"),
+        (Some(_), false) => (Ability::Hears, "audio tower"),
         (None, _) => (Ability::Reads, "text tower"),
     };
     let about = match dim {

@@ -137,6 +137,11 @@ impl StaticEncoder {
         Self::parse(EMBEDDED, Path::new("the embedded encoder"))
     }
 
+    /// The file of the encoder that is part of the program.
+    pub fn built_in_bytes() -> &'static [u8] {
+        EMBEDDED
+    }
+
     /// Reads an encoder from a file.
     ///
     /// # Errors

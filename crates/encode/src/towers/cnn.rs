@@ -10,10 +10,10 @@
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
+use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
-use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 use super::{MelBatch, Tower};
@@ -137,21 +137,10 @@ impl Tower for Cnn {
     }
 
     fn forward(&self, batch: &MelBatch, _: Option<&Training>) -> Result<Tensor<2>, Error> {
-        if batch.mels() != self.config.mels || batch.frames() > MAX_FRAMES {
-            return Err(Error::InputShape {
-                what: "log-mels",
-                expected: vec![batch.len(), self.config.mels, MAX_FRAMES],
-                got: vec![batch.len(), batch.mels(), batch.frames()],
-            });
-        }
+        batch.check(self.config.mels, MAX_FRAMES)?;
         let device = self.gather.weight.val().device();
         let segments = batch.len();
-        let values: Vec<f32> = (0..segments)
-            .flat_map(|nth| batch.segment(nth))
-            .copied()
-            .collect();
-        let shape = [segments, 1, batch.mels(), batch.frames()];
-        let mut x = Tensor::<4>::from_data(TensorData::new(values, shape), &device);
+        let mut x = batch.tensor(&device);
         for stage in &self.stages {
             let options = ConvOptions::new([2, 2], [1, 1], [1, 1], 1);
             x = relu(conv2d(x, stage.weight.val(), Some(stage.bias.val()), options));

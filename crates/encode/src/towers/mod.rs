@@ -8,6 +8,7 @@ pub mod bert;
 pub mod cnn;
 #[cfg(test)]
 mod golden;
+pub mod mn;
 pub mod passt;
 pub(crate) mod positions;
 pub mod roberta;
@@ -44,6 +45,20 @@ pub trait Tower: Module {
     /// # Errors
     /// [`Error::InputShape`] if the input is larger than the network, with both shapes.
     fn forward(&self, input: &Self::Input, training: Option<&Training>) -> Result<Tensor<2>, Error>;
+
+    /// A form of the network as it is now that embeds faster on a CPU, where there is one.
+    fn inference(&self) -> Option<Box<dyn Inference<Self::Input>>> {
+        None
+    }
+}
+
+/// A network that only embeds, on a CPU: what [`Tower::forward`] gives without a training, as numbers.
+pub trait Inference<Input>: std::fmt::Debug + Send + Sync {
+    /// Vectors `[items, width]`, one after the other.
+    ///
+    /// # Errors
+    /// As [`Tower::forward`].
+    fn forward(&self, input: &Input) -> Result<Vec<f32>, Error>;
 }
 
 /// Log-mels of segments of one length, `[segments, mels, frames]`.
@@ -85,6 +100,24 @@ impl MelBatch {
     /// Frames of each segment.
     pub fn frames(&self) -> usize {
         self.frames
+    }
+
+    /// That a network of this many bands and at most this many frames can take the segments.
+    pub(crate) fn check(&self, mels: usize, max_frames: usize) -> Result<(), Error> {
+        if self.mels == mels && self.frames <= max_frames {
+            return Ok(());
+        }
+        Err(Error::InputShape {
+            what: "log-mels",
+            expected: vec![self.len(), mels, max_frames],
+            got: vec![self.len(), self.mels, self.frames],
+        })
+    }
+
+    /// All segments, `[segments, 1, mels, frames]`.
+    pub(crate) fn tensor(&self, device: &Device) -> Tensor<4> {
+        let shape = [self.len(), 1, self.mels, self.frames];
+        Tensor::from_data(TensorData::new(self.values.clone(), shape), device)
     }
 
     /// One segment, `[mels, frames]`.
@@ -252,6 +285,12 @@ macro_rules! registry {
                     $(Self::$variant(tower) => Tower::forward(tower, input, training),)+
                 }
             }
+
+            fn inference(&self) -> Option<Box<dyn Inference<$input>>> {
+                match self {
+                    $(Self::$variant(tower) => Tower::inference(tower),)+
+                }
+            }
         }
     };
 }
@@ -263,6 +302,7 @@ registry! {
     AudioConfig, MelBatch {
         Passt(passt::Passt),
         Cnn(cnn::Cnn),
+        Mn(mn::Mn),
     }
 }
 

@@ -79,8 +79,8 @@ pub fn run(args: &Args) -> Result<()> {
     let captions: Vec<&str> = captions.iter().map(String::as_str).collect();
     match &args.model.model {
         Some(name) => match Home::find()?.models().open(name)? {
-            Model::Towers(folder) => {
-                let encoder = TextEncoder::open(&folder, &args.model.threads.compute())?;
+            Model::Towers(files) => {
+                let encoder = TextEncoder::open(&files, &args.model.threads.compute())?;
                 let bar = progress::items("embedding texts");
                 let embedded = encoder.embed(&captions, &|done, total| progress::show(&bar, done, total));
                 bar.finish_and_clear();

@@ -19,10 +19,10 @@ pub fn run(args: &Args) -> Result<()> {
             "embedding recordings needs a model with an audio tower: pass --model (see hark models list, hark models import)"
         );
     };
-    let Model::Towers(folder) = Home::find()?.models().open(name)? else {
+    let Model::Towers(files) = Home::find()?.models().open(name)? else {
         bail!("{name} is a sentence encoder: it embeds captions, not recordings");
     };
-    let encoder = AudioEncoder::open(&folder, &args.model.threads.compute())?.with_clip(args.clip_seconds);
+    let encoder = AudioEncoder::open(&files, &args.model.threads.compute())?.with_clip(args.clip_seconds);
     let mut bar = progress::Recordings::new("embedding");
     let mut show = |event: FileEvent<'_>| match event {
         FileEvent::Done { done, total } => bar.show(done as u64, total as u64),
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let asked = EmbedToFile {
         encoder: &encoder,
-        model: &folder,
+        model: &files,
         recordings: &args.recordings,
         whole: args.clip_seconds.is_none(),
         matrix: &args.output,

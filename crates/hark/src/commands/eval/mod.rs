@@ -215,7 +215,13 @@ fn embed(args: &Args, home: &Home, name: &str) -> Result<Collection> {
         progress::show(&bar, done, total)
     });
     let place = (soundscapes.as_path(), compute.threads());
-    let sets = sets::evaluated(args.data.as_deref(), args.split.as_deref(), &model, place, &watch);
+    let sets = sets::evaluated(
+        args.data.as_deref(),
+        args.split.as_deref(),
+        model.folder(),
+        place,
+        &watch,
+    );
     bar.finish_and_clear();
     let sets = match sets {
         Err(error @ hark_learn::Error::NoDataNamed { .. }) => {

@@ -91,7 +91,7 @@ pub fn run(models: &ModelStore, args: Args) -> Result<()> {
         eprintln!(
             "hark: left out {} tensors that belong to no tower: {}",
             imported.unused.len(),
-            imported.unused.join(", ")
+            hark_encode::name_list(&imported.unused)
         );
     }
     output::print(&show::info(&models.info(&args.name)?))

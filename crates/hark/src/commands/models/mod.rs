@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::home::{self, Home};
 use crate::{output, progress};
 
+mod bridge;
 mod distil;
 mod import;
 mod show;
@@ -39,9 +40,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Import a checkpoint of another program: PaSST, RoBERTa, sentence encoders, dual encoders
+    /// Import a checkpoint of another program: PaSST, MN, RoBERTa, sentence encoders, dual encoders
     #[command(after_help = IMPORT_HELP)]
     Import(import::Args),
+    /// Make a dual encoder from a tagger and a sentence encoder, without training
+    Bridge(bridge::Args),
     /// Distil a sentence encoder into a small, fast static encoder
     Distil(distil::Args),
     /// Show a model's size, layout, origin, hashes and licence
@@ -57,11 +60,12 @@ pub enum Command {
 
 const IMPORT_HELP: &str = "Examples:
   hark models import passt-s-f128-p16-s16-ap468.pt --name passt-s
+  hark models import mn04_as_mAP_432.pt --name mn04-as
   hark models import ~/Downloads/roberta-large --name roberta-large
   hark models import ckpt.pt --name listnet-clotho --tokenizer ~/Downloads/roberta-large
   hark models import runs/clotho-listnet-audio-1 --name clotho       (a model of your own)
 
-Reads safetensors and PyTorch files (.pt, .pth, .ckpt, .bin): PaSST state dicts, the training
+Reads safetensors and PyTorch files (.pt, .pth, .ckpt, .bin): state dicts of PaSST and MN, the training
 checkpoints of the graded-relevance paper's authors, the Lightning checkpoints of the 2024 DCASE
 challenge's winner; and folders of Hugging Face RoBERTa models and of Sentence-Transformers. Code
 inside a file is never run. A run's or a model's folder of hark is copied.  If tensors are missing, unknown or of the wrong shape, they are listed
@@ -98,6 +102,7 @@ pub fn run(command: Command) -> Result<()> {
             pull(&models, &name, &sources, json)
         }
         Command::Import(args) => import::run(&models, args),
+        Command::Bridge(args) => bridge::run(&models, &args),
         Command::Distil(args) => distil::run(&args),
         Command::Info { name, json } => {
             let info = models.info(&name)?;
