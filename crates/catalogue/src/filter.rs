@@ -4,8 +4,25 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::File;
 use crate::prepare;
+use crate::{AudioInfo, File};
+
+/// Ends of file names, and what recordings of this kind have as their container.
+const CONTAINERS: [(&str, &str); 13] = [
+    ("3gp", "mp4"),
+    ("aif", "aiff"),
+    ("aifc", "aiff"),
+    ("bwf", "wav"),
+    ("m4a", "mp4"),
+    ("m4b", "mp4"),
+    ("matroska", "mkv"),
+    ("mka", "mkv"),
+    ("mov", "mp4"),
+    ("oga", "ogg"),
+    ("wave", "wav"),
+    ("weba", "mkv"),
+    ("webm", "mkv"),
+];
 
 /// All conditions hold at once; one that is empty or absent holds for every file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -23,6 +40,11 @@ pub struct Filter {
     pub min_rate: Option<u32>,
     /// At most as many.
     pub max_rate: Option<u32>,
+    /// In one of these formats: a container such as `wav`, a codec such as `opus` or `pcm 24-bit`, or a family of codecs such as
+    /// `pcm`. Case does not count, and `m4a` and other ends of names stand for their container.
+    pub formats: Vec<String>,
+    /// With one of these numbers of channels.
+    pub channels: Vec<u32>,
     /// Recorded on this day or later: `2026-11-15`. A file that does not say when it was recorded counts as recorded when it was last changed.
     pub after: Option<String>,
     /// Recorded on this day or earlier. A file that does not say when it was recorded counts as recorded when it was last changed.
@@ -59,6 +81,8 @@ impl Filter {
             && self.max_seconds.is_none_or(|most| sound.seconds <= most)
             && self.min_rate.is_none_or(|least| sound.rate >= least)
             && self.max_rate.is_none_or(|most| sound.rate <= most)
+            && (self.formats.is_empty() || self.formats().iter().any(|format| has_format(sound, format)))
+            && (self.channels.is_empty() || self.channels.contains(&sound.channels))
             && self.after.as_ref().is_none_or(|day| file_day >= *day)
             && self.before.as_ref().is_none_or(|day| file_day <= *day)
     }
@@ -72,6 +96,28 @@ impl Filter {
     pub(crate) fn tags(&self) -> Vec<String> {
         prepare::tags(&self.tags)
     }
+
+    /// The formats as recordings have them.
+    pub(crate) fn formats(&self) -> Vec<String> {
+        self.formats.iter().map(|name| format_name(name)).collect()
+    }
+}
+
+/// A format as recordings have it: `.M4A` is `mp4`.
+pub(crate) fn format_name(name: &str) -> String {
+    let name = prepare::text(name.trim().trim_start_matches('.')).to_lowercase();
+    let container = CONTAINERS.iter().find(|(end, _)| *end == name);
+    container.map_or(name, |(_, container)| (*container).to_owned())
+}
+
+/// Whether a recording has a format, given by [`format_name`].
+fn has_format(sound: &AudioInfo, format: &str) -> bool {
+    [&*sound.container, &*sound.codec, codec_family(&sound.codec)].contains(&format)
+}
+
+/// The first word of a codec: `pcm` of `pcm 24-bit`, `adpcm` of `adpcm_ms`.
+pub(crate) fn codec_family(codec: &str) -> &str {
+    codec.split([' ', '_']).next().unwrap_or(codec)
 }
 
 /// The paths in a folder, at any depth: from the first text to before the second, by bytes. `0` follows `/`.

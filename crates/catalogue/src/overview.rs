@@ -1,9 +1,9 @@
 //! Counts the files in each folder of the library.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Count;
-use crate::filter::folder_contains;
+use crate::filter::{codec_family, folder_contains};
 
 /// Values of one kind that an overview has at most.
 pub(crate) const MAX: usize = 500;
@@ -60,6 +60,40 @@ pub(crate) fn counted<'a>(roots: &[String], paths: impl Iterator<Item = (&'a str
         .into_values()
         .filter(|(depth, _)| *depth < deepest || deepest == 0);
     nearest.map(|(_, count)| count).take(MAX_FOLDERS).collect()
+}
+
+/// Counts files by format and channels.
+#[derive(Debug, Default)]
+pub(crate) struct Sounds {
+    formats: BTreeMap<String, u64>,
+    channels: BTreeMap<i64, u64>,
+}
+
+impl Sounds {
+    /// Adds files of one container, codec and number of channels. Each name that they go by counts once.
+    pub(crate) fn add(&mut self, container: &str, codec: &str, channels: i64, files: u64) {
+        let names: BTreeSet<&str> = [container, codec, codec_family(codec)].into();
+        for name in names {
+            *self.formats.entry(name.to_owned()).or_default() += files;
+        }
+        *self.channels.entry(channels).or_default() += files;
+    }
+
+    pub(crate) fn formats(&self) -> Vec<Count> {
+        counts(&self.formats)
+    }
+
+    pub(crate) fn channels(&self) -> Vec<Count> {
+        counts(&self.channels)
+    }
+}
+
+fn counts<T: ToString>(of: &BTreeMap<T, u64>) -> Vec<Count> {
+    let count = |(value, &files): (&T, &u64)| Count {
+        value: value.to_string(),
+        files,
+    };
+    of.iter().map(count).collect()
 }
 
 #[cfg(test)]

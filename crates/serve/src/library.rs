@@ -78,6 +78,8 @@ struct Library<'a> {
     folders: &'a [Count],
     tags: &'a [Count],
     rates: &'a [Count],
+    formats: &'a [Count],
+    channels: &'a [Count],
     window_seconds: f64,
     hop_seconds: f64,
     limits: Limits,
@@ -106,6 +108,8 @@ pub(crate) async fn library(server: Arc<Server>) -> Result<Response<Body>, ApiEr
                 folders: &overview.folders,
                 tags: &overview.tags,
                 rates: &overview.rates,
+                formats: &overview.formats,
+                channels: &overview.channels,
                 window_seconds: settings.window_seconds,
                 hop_seconds: settings.hop_seconds,
                 limits: Limits {

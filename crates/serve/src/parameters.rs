@@ -83,11 +83,16 @@ impl Parameters {
 
     /// A whole number.
     pub(crate) fn whole<T: FromStr>(&self, name: &str) -> Result<Option<T>, ApiError> {
-        self.read(name, "an integer in range", |value| {
-            let digits = value.strip_prefix('-').unwrap_or(value);
-            let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-            value.parse().ok().filter(|_| plain)
-        })
+        self.read(name, INTEGER, integer)
+    }
+
+    /// Whole numbers, at most `most`.
+    pub(crate) fn wholes<T: FromStr>(&self, name: &str, most: usize) -> Result<Vec<T>, ApiError> {
+        if self.all(name).count() > most {
+            return Err(ApiError::bad(format!("`{name}` is given at most {most} times")));
+        }
+        let each = |value| integer(value).ok_or_else(|| refusal(name, INTEGER, value));
+        self.all(name).map(each).collect()
     }
 
     /// A number of seconds.
@@ -111,9 +116,22 @@ impl Parameters {
         let Some(value) = self.one(name)? else {
             return Ok(None);
         };
-        let refuse = || ApiError::bad(format!("`{name}` must be {what}, not `{}`", shorten(value)));
-        read(value).map(Some).ok_or_else(refuse)
+        read(value).map(Some).ok_or_else(|| refusal(name, what, value))
     }
+}
+
+/// What a whole number must be.
+const INTEGER: &str = "an integer in range";
+
+/// Digits, with or without a minus.
+fn integer<T: FromStr>(value: &str) -> Option<T> {
+    let digits = value.strip_prefix('-').unwrap_or(value);
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    value.parse().ok().filter(|_| plain)
+}
+
+fn refusal(name: &str, what: &str, value: &str) -> ApiError {
+    ApiError::bad(format!("`{name}` must be {what}, not `{}`", shorten(value)))
 }
 
 /// What a client sent, short enough to be told back.

@@ -40,6 +40,8 @@ pub(crate) const EXPORT_PARAMETERS: &[&str] = &[
     "max_seconds",
     "min_rate",
     "max_rate",
+    "audio_format",
+    "channels",
     "after",
     "before",
     "windows",
@@ -143,6 +145,8 @@ fn filter(parameters: &Parameters) -> Result<Filter, ApiError> {
         max_seconds: parameters.seconds("max_seconds")?,
         min_rate: parameters.whole("min_rate")?,
         max_rate: parameters.whole("max_rate")?,
+        formats: values("audio_format")?,
+        channels: parameters.wholes("channels", MAX_VALUES)?,
         after: parameters.day("after")?,
         before: parameters.day("before")?,
     })
@@ -159,7 +163,7 @@ mod tests {
     #[test]
     fn everything_at_once() {
         let all = "q=+rain+-wind&prefix=true&not=cars&not=+&like=7&start=2.5&mode=meaning&folder=/a&folder=/b&tag=x&min_seconds=1\
-                   &max_seconds=2&min_rate=8000&max_rate=48000&after=2026-01-01&before=2026-12-31&windows=all&limit=5&skip=6";
+                   &max_seconds=2&min_rate=8000&max_rate=48000&audio_format=wav&audio_format=flac&channels=1&channels=2&after=2026-01-01&before=2026-12-31&windows=all&limit=5&skip=6";
         let request = read(all).unwrap();
         let filter = Filter {
             folders: vec!["/a".into(), "/b".into()],
@@ -168,6 +172,8 @@ mod tests {
             max_seconds: Some(2.0),
             min_rate: Some(8000),
             max_rate: Some(48000),
+            formats: vec!["wav".into(), "flac".into()],
+            channels: vec![1, 2],
             after: Some("2026-01-01".into()),
             before: Some("2026-12-31".into()),
         };
@@ -202,6 +208,8 @@ mod tests {
             "windows=2",
             "prefix=1",
             "like=abc",
+            "channels=two",
+            "channels=1&channels=-1",
             "q=a&q=b",
         ] {
             assert!(read(query).is_err(), "{query}");
@@ -213,6 +221,7 @@ mod tests {
         assert!(read(&format!("q={long}x")).is_err());
         assert!(read(&format!("q=a{}", "&not=b".repeat(MAX_NOT + 1))).is_err());
         assert!(read(&format!("q=a{}", "+-b".repeat(MAX_NOT + 1))).is_err());
+        assert!(read(&"channels=1&".repeat(MAX_VALUES + 1)).is_err());
         assert!(read(&"tag=b&".repeat(MAX_VALUES + 1)).is_err());
     }
 }

@@ -195,6 +195,11 @@ fn overview(session: &mut Session<'_>) -> Result<Overview, Failed> {
     );
     let tags = session.query(sql::COUNT_TAGS, &[&most])?;
     let rates = session.query(sql::COUNT_RATES, &[])?;
+    let mut sounds = overview::Sounds::default();
+    for row in session.query(sql::COUNT_SOUNDS, &[])? {
+        let files = row.try_get::<_, i64>(3)? as u64;
+        sounds.add(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, files);
+    }
     Ok(Overview {
         files: totals.try_get::<_, i64>(0)? as u64,
         windows: totals.try_get::<_, i64>(1)? as u64,
@@ -204,6 +209,8 @@ fn overview(session: &mut Session<'_>) -> Result<Overview, Failed> {
         folders,
         tags: counts(&tags, |row| row.try_get::<_, String>(0))?,
         rates: counts(&rates, |row| row.try_get::<_, i64>(0))?,
+        formats: sounds.formats(),
+        channels: sounds.channels(),
     })
 }
 

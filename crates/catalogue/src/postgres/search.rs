@@ -67,6 +67,17 @@ impl Conditions {
         for (column, value) in [("f.rate >=", filter.min_rate), ("f.rate <=", filter.max_rate)] {
             clauses.extend(value.map(|value| format!("{column} ${}", all.bind(first, i64::from(value)))));
         }
+        let mut of_sound = Vec::new();
+        if !filter.formats.is_empty() {
+            of_sound.push(sql::has_format(all.bind(first, filter.formats())));
+        }
+        if !filter.channels.is_empty() {
+            let channels: Vec<i64> = filter.channels.iter().copied().map(i64::from).collect();
+            of_sound.push(sql::has_channels(all.bind(first, channels)));
+        }
+        if !of_sound.is_empty() {
+            clauses.push(sql::sound_is(&of_sound.join(" AND ")));
+        }
         for (order, value) in [(">=", &filter.after), ("<=", &filter.before)] {
             clauses.extend(value.as_ref().map(|value| {
                 let value = prepare::text(value).into_owned();

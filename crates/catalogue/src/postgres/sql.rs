@@ -203,7 +203,32 @@ pub(super) const COUNT_TAGS: &str = r#"
 SELECT tag, count(*) FROM files, unnest(tags) AS tag GROUP BY tag ORDER BY count(*) DESC, tag COLLATE "C" LIMIT $1"#;
 pub(super) const COUNT_RATES: &str = "SELECT rate, count(*) FROM files GROUP BY rate ORDER BY rate";
 
+/// Files of each container, codec and number of channels.
+pub(super) const COUNT_SOUNDS: &str = "\
+SELECT own ->> 'container', own ->> 'codec', (own ->> 'channels')::bigint, count(*)
+FROM (SELECT sound::json AS own FROM sounds) AS heard GROUP BY 1, 2, 3";
+
 // ------------------------------------------------------------------------------------------------ searching
+
+/// That a file's sound, kept as JSON, meets a condition.
+pub(super) fn sound_is(condition: &str) -> String {
+    format!(
+        "f.id IN (SELECT file FROM (SELECT x.file, x.sound::json AS own FROM sounds x) AS heard WHERE {condition})"
+    )
+}
+
+/// That a sound has one of the formats in $number, as [`Filter::formats`](crate::Filter::formats) says it.
+pub(super) fn has_format(number: usize) -> String {
+    format!(
+        "(own ->> 'container' = ANY(${number}::text[]) OR own ->> 'codec' = ANY(${number}::text[]) \
+         OR split_part(replace(own ->> 'codec', '_', ' '), ' ', 1) = ANY(${number}::text[]))"
+    )
+}
+
+/// That a sound has one of the numbers of channels in $number.
+pub(super) fn has_channels(number: usize) -> String {
+    format!("(own ->> 'channels')::bigint = ANY(${number}::bigint[])")
+}
 
 /// How many windows the files that pass have, as far as the first of them tell.
 pub(super) fn count_passing(conditions: &str, limit: usize) -> String {

@@ -42,6 +42,15 @@ impl<'a> Passing<'a> {
             (filter.max_seconds.is_some(), "files.seconds <= :max_seconds"),
             (filter.min_rate.is_some(), "files.rate >= :min_rate"),
             (filter.max_rate.is_some(), "files.rate <= :max_rate"),
+            (
+                !filter.formats.is_empty(),
+                "EXISTS (SELECT 1 FROM json_each(:formats) WHERE value IN (files.container, files.codec, \
+                 substr(files.codec, 1, instr(replace(files.codec, '_', ' ') || ' ', ' ') - 1)))",
+            ),
+            (
+                !filter.channels.is_empty(),
+                "files.channels IN (SELECT value FROM json_each(:channels))",
+            ),
             (filter.after.is_some(), concat!(day!(), " >= :after")),
             (filter.before.is_some(), concat!(day!(), " <= :before")),
         ];
@@ -77,6 +86,12 @@ impl<'a> Passing<'a> {
         }
         if !self.tags.is_empty() {
             statement.raw_bind_parameter(":tags", serde_json::json!(self.tags).to_string())?;
+        }
+        if !self.filter.formats.is_empty() {
+            statement.raw_bind_parameter(":formats", serde_json::json!(self.filter.formats()).to_string())?;
+        }
+        if !self.filter.channels.is_empty() {
+            statement.raw_bind_parameter(":channels", serde_json::json!(self.filter.channels).to_string())?;
         }
         for (name, seconds) in [(":min_seconds", min_seconds), (":max_seconds", max_seconds)] {
             if let Some(seconds) = seconds {

@@ -6,7 +6,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
 
-use crate::overview::{MAX, folders};
+use crate::overview::{MAX, Sounds, folders};
 use crate::sqlite::passing::Passing;
 use crate::{
     AudioInfo, Count, Entry, Failure, File, Filter, IndexedFile, Notes, Overview, Stat, Window, prepare,
@@ -190,6 +190,15 @@ pub(super) fn overview(connection: &Connection) -> Done<Overview> {
     let roots = roots(connection)?;
     let mut find = connection.prepare("SELECT path FROM files ORDER BY path")?;
     let paths: Vec<String> = find.query_map([], |row| row.get(0))?.collect::<Done<_>>()?;
+    let mut sounds = Sounds::default();
+    let mut find = connection.prepare(
+        "SELECT container, codec, channels, count(*) FROM files GROUP BY container, codec, channels",
+    )?;
+    let mut rows = find.query([])?;
+    while let Some(row) = rows.next()? {
+        let text = |column: usize| -> Done<&str> { Ok(row.get_ref(column)?.as_str()?) };
+        sounds.add(text(0)?, text(1)?, row.get(2)?, row.get::<_, i64>(3)? as u64);
+    }
     Ok(Overview {
         files: paths.len() as u64,
         windows: number("SELECT count(*) FROM windows")?,
@@ -201,5 +210,7 @@ pub(super) fn overview(connection: &Connection) -> Done<Overview> {
             "SELECT tag, count(*) AS files FROM tags GROUP BY tag ORDER BY files DESC, tag LIMIT {MAX}"
         ))?,
         rates: counts("SELECT CAST(rate AS TEXT), count(*) FROM files GROUP BY rate ORDER BY rate")?,
+        formats: sounds.formats(),
+        channels: sounds.channels(),
     })
 }

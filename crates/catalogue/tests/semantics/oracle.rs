@@ -83,20 +83,28 @@ fn filter() -> impl Strategy<Value = Filter> {
     ]));
     let seconds = prop::option::of(prop::sample::select(vec![4.5, 10.0, 15.0, f64::INFINITY]));
     let rate = prop::option::of(prop::sample::select(vec![8000_u32, 44_100, 48_000]));
+    let formats = prop::collection::vec(
+        prop::sample::select(vec!["WAV", "pcm", "opus", "vorbis", "it's"]),
+        0..3,
+    );
+    let channels = prop::collection::vec(1..4_u32, 0..2);
     (
         folders,
         tags,
         (day.clone(), day),
         (seconds.clone(), seconds),
         (rate.clone(), rate),
+        (formats, channels),
     )
-        .prop_map(|(folders, tags, days, seconds, rates)| Filter {
+        .prop_map(|(folders, tags, days, seconds, rates, sound)| Filter {
             folders: folders.into_iter().map(str::to_owned).collect(),
             tags: tags.into_iter().map(str::to_owned).collect(),
             min_seconds: seconds.0,
             max_seconds: seconds.1,
             min_rate: rates.0,
             max_rate: rates.1,
+            formats: sound.0.into_iter().map(str::to_owned).collect(),
+            channels: sound.1,
             after: days.0.map(str::to_owned),
             before: days.1.map(str::to_owned),
         })
@@ -157,6 +165,10 @@ fn changes(batch: &[Op], numbers: &BTreeMap<i64, String>) -> Vec<Change> {
                 entry.stat = stat(seed % 1000);
                 entry.content = format!("{seed:064x}");
                 entry.sound.rate = [8000, 44_100, 48_000][seed as usize % 3];
+                let (container, codec) =
+                    [("wav", "pcm 16-bit"), ("ogg", "opus"), ("mkv", "opus")][(seed >> 3) as usize % 3];
+                (entry.sound.container, entry.sound.codec) = (container.to_owned(), codec.to_owned());
+                entry.sound.channels = 1 + (seed >> 5) as u32 % 2;
                 entry.sound.date = match seed % 6 {
                     0 => String::new(),
                     day => format!("2026-01-0{day}"),

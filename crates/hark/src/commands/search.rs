@@ -103,6 +103,12 @@ pub struct FilterArgs {
     /// Maximum sample rate
     #[arg(long, value_name = "HERTZ")]
     max_rate: Option<u32>,
+    /// Only this format: a container or codec, such as wav, flac, opus or pcm (repeatable)
+    #[arg(long, value_name = "FORMAT")]
+    format: Vec<String>,
+    /// Only this number of channels (repeatable)
+    #[arg(long, value_name = "N")]
+    channels: Vec<u32>,
     /// Only recordings made on this day or later; files without a date count by their modification time
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
     after: Option<String>,
@@ -124,6 +130,8 @@ impl FilterArgs {
             max_seconds: self.max_seconds,
             min_rate: self.min_rate,
             max_rate: self.max_rate,
+            formats: self.format.clone(),
+            channels: self.channels.clone(),
             after: self.after.clone(),
             before: self.before.clone(),
         })

@@ -278,3 +278,19 @@ fn hints_name_options_that_the_command_has() {
         assert!(!scored.contains("-0"), "{file}: {scored}");
     }
 }
+
+#[test]
+fn searches_are_restricted_by_format_and_channels() {
+    let place = indexed();
+    let found = |options: &[&str]| {
+        let found = place.json(&[&["search", "--json", "dog"], options].concat());
+        found["hits"].as_array().unwrap().len()
+    };
+    let all = found(&[]);
+    assert!(all > 1);
+    assert_eq!(found(&["--format", ".WAV"]), all);
+    assert_eq!(found(&["--format", "pcm", "--channels", "1"]), all);
+    assert_eq!(found(&["--format", "flac"]), 0);
+    assert_eq!(found(&["--channels", "2"]), 0);
+    assert_eq!(found(&["--channels", "2", "--channels", "1"]), all);
+}

@@ -72,7 +72,7 @@ fn command_line_and_server_give_the_same_answers() {
     let like = ["--like", "sounds/long.wav"];
 
     // Arguments of the command line, parameters of the server, fewest hits.
-    let questions: [Asked; 22] = [
+    let questions: [Asked; 23] = [
         (&["heavy", "rain"], &[("q", "heavy rain")], 5),
         (&["dog"], &[("q", "  dog ")], 5),
         (&["--words", "dog"], &[("q", "dog"), ("mode", "words")], 2),
@@ -108,6 +108,16 @@ fn command_line_and_server_give_the_same_answers() {
         (
             &["x", "--min-rate", "32000", "--max-rate", "32000"],
             &[("q", "x"), ("min_rate", "32000"), ("max_rate", "32000")],
+            5,
+        ),
+        (
+            &["x", "--format", "wav", "--format", "flac", "--channels", "1"],
+            &[
+                ("q", "x"),
+                ("audio_format", "wav"),
+                ("audio_format", "flac"),
+                ("channels", "1"),
+            ],
             5,
         ),
         (

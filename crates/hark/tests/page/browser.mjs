@@ -405,6 +405,13 @@ check("filters narrow the hits, and chips take them back", async () => {
   await shot("filters");
   await answered(() => page.locator("#chips .chip", { hasText: "length" }).locator("button").click(), (query) => !query.has("max_seconds"));
   assert.deepEqual(await names(), all);
+  const [kind] = (await api("/api/library")).formats;
+  const alike = await answered(() => page.locator("[name=audio_format]").selectOption(kind.value), (query) => query.has("audio_format"));
+  assert.ok(alike.hits.length > 0 && alike.hits.every(({ file }) => [file.container, file.codec, file.codec.split(/[ _]/)[0]].includes(kind.value)));
+  const single = await answered(() => page.locator("[name=channels]").selectOption({ index: 1 }), (query) => query.has("channels"));
+  assert.equal(new Set(single.hits.map((hit) => hit.file.channels)).size, 1);
+  await page.locator("#chips .chip", { hasText: kind.value }).waitFor();
+  await answered(() => page.locator("#reset").click(), (query) => !query.has("audio_format") && !query.has("channels"));
   const folder = await page.locator("#folders input").first().getAttribute("value");
   const inside = await answered(() => page.locator("#folders input").first().check(), (query) => query.has("folder"));
   assert.ok(inside.hits.length > 0 && inside.hits.every((hit) => hit.file.path.startsWith(`${folder.replace(/\/$/, "")}/`)), `all hits are in ${folder}`);

@@ -49,6 +49,7 @@ function seconds(text) {
 }
 
 const kilohertz = (rate) => `${rate / 1000} kHz`;
+const channelName = (n) => ({ 1: "mono", 2: "stereo" })[n] ?? `${n} ch`;
 const counted = (n, one, many) => `${number.format(n)} ${n === 1 ? one : many}`;
 
 function hours(total) {
@@ -221,11 +222,11 @@ $("login").addEventListener("close", () => {
 // ---------------------------------------------------------------- Search
 
 let library = {
-  known: false, files: 0, seconds: 0, failures: 0, roots: [], folders: [], tags: [], rates: [],
+  known: false, files: 0, seconds: 0, failures: 0, roots: [], folders: [], tags: [], rates: [], formats: [], channels: [],
   limits: { results: 1000, upload_bytes: 64 * 2 ** 20, query_bytes: 1000 },
 };
 
-const SINGLE = ["min_seconds", "max_seconds", "min_rate", "max_rate", "after", "before"];
+const SINGLE = ["min_seconds", "max_seconds", "min_rate", "max_rate", "audio_format", "channels", "after", "before"];
 const NO_FILTERS = { mode: "fused", windows: "one", folders: [], tags: [], ...Object.fromEntries(SINGLE.map((name) => [name, ""])) };
 
 /**
@@ -524,8 +525,7 @@ function makeRow(hit) {
   part(".tags").append(...file.tags.slice(0, 8).map((tag) => make("button", {
     type: "button", class: "tag", "data-do": "tag", "data-tag": tag, "aria-label": `Filter by tag ${tag}`, title: tag,
   }, tag)));
-  const channels = { 1: "mono", 2: "stereo" }[file.channels] ?? `${file.channels} ch`;
-  part(".form").textContent = `${kilohertz(file.rate)} · ${channels}`;
+  part(".form").textContent = `${kilohertz(file.rate)} · ${channelName(file.channels)}`;
   part(".form").title = `${file.container} ${file.codec}, ${bytes(file.size)}, ${file.date}`;
   part("[data-do=play]").setAttribute("aria-label", `Play ${file.name}`);
   part("[data-do=like]").setAttribute("aria-label", `More like ${file.name}`);
@@ -1100,6 +1100,8 @@ function filterChips(what) {
   if (what.min_rate || what.max_rate) {
     chips.push([range(what.min_rate, what.max_rate, kilohertz, dash), () => change({ min_rate: "", max_rate: "" })]);
   }
+  if (what.audio_format) chips.push([what.audio_format, () => change({ audio_format: "" })]);
+  if (what.channels) chips.push([channelName(what.channels), () => change({ channels: "" })]);
   if (what.after || what.before) {
     chips.push([`dated ${range(what.after, what.before, String, (a, b) => `${a} to ${b}`)}`, () => change({ after: "", before: "" })]);
   }
@@ -1153,12 +1155,13 @@ function showSearch() {
   showTags();
 }
 
-// What is being typed stays as it is typed: `1:30` does not become 90 under the fingers. A rate that the library does not have (from
-// an address) is added, so that what is asked is what is shown.
+// What is being typed stays as it is typed: `1:30` does not become 90 under the fingers. A rate or format that the library does not have
+// (from an address) is added, so that what is asked is what is shown.
 function setField(field, value) {
   if (field === document.activeElement && field.type === "text") return;
   const missing = field.type === "select-one" && ![...field.options].some((option) => option.value === value);
-  if (missing) field.append(make("option", { value }, kilohertz(Number(value))));
+  const label = { audio_format: String, channels: channelName }[field.name] ?? ((rate) => kilohertz(Number(rate)));
+  if (missing) field.append(make("option", { value }, label(value)));
   field.value = value;
   field.removeAttribute("aria-invalid");
 }
@@ -1252,7 +1255,7 @@ $("tags").addEventListener("click", (event) => {
 });
 $("filters").addEventListener("change", (event) => {
   const { name, value } = event.target;
-  if (["mode", "windows", "min_rate", "max_rate", "after", "before"].includes(name)) change({ [name]: value });
+  if (["mode", "windows", "min_rate", "max_rate", "audio_format", "channels", "after", "before"].includes(name)) change({ [name]: value });
 });
 $("filters").addEventListener("input", (event) => {
   const field = event.target;
@@ -1451,6 +1454,12 @@ function showLibrary() {
     const field = $("filters").elements[name];
     field.replaceChildren(field.options[0], ...library.rates.map((rate) => make("option", { value: rate }, kilohertz(rate))));
   }
+  const choices = (name, values, label) => {
+    const field = $("filters").elements[name];
+    field.replaceChildren(field.options[0], ...values.map((value) => make("option", { value }, label(value))));
+  };
+  choices("audio_format", library.formats, String);
+  choices("channels", library.channels, channelName);
   $("q").maxLength = library.limits.query_bytes;
 }
 
@@ -1475,6 +1484,7 @@ async function start() {
     library = {
       ...library, ...got, known: true, roots: got.roots ?? [], tags: values(got.tags), limits: { ...library.limits, ...got.limits },
       rates: values(got.rates).map(Number).sort((a, b) => a - b),
+      formats: values(got.formats), channels: values(got.channels),
       folders: (got.folders ?? []).map((one) => (typeof one === "string" ? { value: one } : one)),
     };
   } catch (error) {

@@ -196,6 +196,14 @@ impl Store for Memory {
                 value: "8000".into(),
                 files: 2,
             }],
+            formats: vec![Count {
+                value: "wav".into(),
+                files: 2,
+            }],
+            channels: vec![Count {
+                value: "1".into(),
+                files: 2,
+            }],
         })
     }
 

@@ -15,6 +15,7 @@ fn filters_and_what_passes() -> Vec<(Filter, &'static [usize])> {
     };
     let folders = |folders: &[&str]| with(&|filter| filter.folders = texts(folders));
     let tags = |tags: &[&str]| with(&|filter| filter.tags = texts(tags));
+    let formats = |formats: &[&str]| with(&|filter| filter.formats = texts(formats));
     let numbered = |prefix: &str| {
         (0..5000)
             .map(|number| format!("{prefix}{number}"))
@@ -49,6 +50,21 @@ fn filters_and_what_passes() -> Vec<(Filter, &'static [usize])> {
             &[2, 3],
         ),
         (with(&|f| f.max_rate = Some(u32::MAX)), &[1, 2, 4, 3]),
+        (formats(&["wav"]), &[1, 2]),
+        (formats(&[".WAV"]), &[1, 2]),
+        (formats(&["pcm", "opus"]), &[1, 2, 3]),
+        (formats(&["pcm 24-bit"]), &[2]),
+        (formats(&["adpcm"]), &[4]),
+        (formats(&["m4a"]), &[4]),
+        (formats(&["%"]), &[]),
+        (formats(&["pcm 24", "wa"]), &[]),
+        (formats(&["wav\0", ""]), &[]),
+        (with(&|f| f.channels = vec![2]), &[2, 4]),
+        (with(&|f| f.channels = vec![1, 6]), &[1, 3]),
+        (
+            with(&|f| (f.channels, f.formats) = (vec![2], texts(&["wav"]))),
+            &[2],
+        ),
         // The fourth does not say when it was recorded, and was last changed long ago.
         (with(&|f| f.after = day("2026-01-02")), &[2, 3]),
         (with(&|f| f.before = day("2026-01-02")), &[1, 2, 4]),
@@ -67,6 +83,14 @@ pub fn each_filter_holds(fresh: Fresh) {
         let mut entry = entry(path, vector(1));
         (entry.sound.seconds, entry.sound.rate, entry.sound.date) = (seconds, rate, date.to_owned());
         (entry.windows[0].end, entry.notes.tags) = (seconds, notes(&[], tags).tags);
+        let (container, codec, channels) = match rate {
+            8000 => ("wav", "pcm 16-bit", 1),
+            44_100 => ("wav", "pcm 24-bit", 2),
+            48_000 => ("ogg", "opus", 6),
+            _ => ("mp4", "adpcm_ms", 2),
+        };
+        (entry.sound.container, entry.sound.codec) = (container.to_owned(), codec.to_owned());
+        entry.sound.channels = channels;
         put(entry)
     };
     store

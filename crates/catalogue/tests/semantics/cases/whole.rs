@@ -59,6 +59,11 @@ pub fn the_overview_counts(fresh: Fresh) {
         counts(&overview.rates),
         expected(&[("8000", 1), ("44100", 2), ("192000", 1)])
     );
+    assert_eq!(
+        counts(&overview.formats),
+        expected(&[("pcm", 4), ("pcm_s16le", 4), ("wav", 4)])
+    );
+    assert_eq!(counts(&overview.channels), expected(&[("2", 4)]));
 }
 
 pub fn all_entries_come_by_path(fresh: Fresh) {
