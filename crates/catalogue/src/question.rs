@@ -4,6 +4,8 @@
 //! [`Store`]. The command line, the server and programs all call it, so that the same question has the same answer everywhere:
 //!
 //! - A word or quoted phrase with a minus in front is an exclusion: `rain -wind -"human voice"`. Blank exclusions are ignored.
+//! - A phrase in quotes matches these words in this order, and `thund*` longer words that begin so. Both are for the search by
+//!   words; the embedding is that of the text without quotes and stars. A quote that is not closed is punctuation.
 //! - The text is searched by words (names, folders, tags, captions, metadata) and by meaning (its embedding); [`Mode`] can
 //!   choose one of the two.
 //! - A recording is always searched by its embedding. With text beside it, both embeddings are added.
@@ -16,6 +18,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::search::DEFAULT_LIMIT;
+use crate::words::{phrase, plain};
 use crate::{
     EmbedError, Embedder, Error, File, Filter, Hit, NEGATIVE_WEIGHT, Query, Settings, Store, Window,
     combine_queries, prepare, search,
@@ -240,7 +243,8 @@ impl Question {
             wanted.push(vector_of(store, &file, *moment)?);
             exclude_file = Some(file.id);
         }
-        let text = (self.mode != Mode::Words && !self.wanted.is_empty()).then_some(self.wanted.as_str());
+        let plain = plain(&self.wanted);
+        let text = (self.mode != Mode::Words && !plain.is_empty()).then_some(plain.as_str());
         let vector = if wanted.is_empty() && text.is_none() {
             None
         } else {
@@ -358,15 +362,19 @@ struct Terms {
 }
 
 impl Terms {
-    /// Reads `rain -wind -"human voice"`. A minus counts only at the beginning of a word. A quote that is not closed reaches to
-    /// the end.
+    /// Reads `rain -wind -"human voice"`. A minus counts only at the beginning of a word, and not in a phrase. A quote that is not
+    /// closed is punctuation; after a minus, it reaches to the end.
     fn parse(text: &str) -> Self {
         let mut terms = Self::default();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
             let (term, after) = match rest.strip_prefix("-\"") {
                 Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
-                None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+                None => match phrase(rest) {
+                    // With its quotes.
+                    Some((phrase, _)) => rest.split_at(phrase.len() + 2),
+                    None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+                },
             };
             if rest.starts_with('-') {
                 let term = term
@@ -412,6 +420,14 @@ mod tests {
         assert_eq!(read("rain-soaked --storm"), expect("rain-soaked", "storm"));
         assert_eq!(read("a - b -\"\" -\" \" --"), expect("a b", ""));
         assert_eq!(read(" \t"), expect("", ""));
+        assert_eq!(
+            read("\"rain -wind  on\" roo* -\"a b\""),
+            expect("\"rain -wind  on\" roo*", "a b"),
+            "a phrase stays as it is"
+        );
+        assert_eq!(read("\"rain -wind 12\" \""), expect("\"rain -wind 12\" \"", ""));
+        assert_eq!(read("\"rain -wind"), expect("\"rain", "wind"));
+        assert_eq!(read("12\" rain \""), expect("12\" rain \"", ""));
     }
 
     #[test]
@@ -484,9 +500,9 @@ mod tests {
             }
             prop_assert_eq!(read, given, "no letter is lost");
             prop_assert!(terms.excluded.iter().all(|term| !term.is_empty()));
-            // What is written again in the same way is read in the same way.
+            // What is written again in the same way is read in the same way; a quote that is not closed must not find its end.
             let quoted = terms.excluded.iter().map(|term| if term.contains(' ') { format!("-\"{term}\"") } else { format!("-{term}") });
-            let again = std::iter::once(terms.wanted.clone()).chain(quoted).collect::<Vec<_>>().join(" ");
+            let again = quoted.chain([terms.wanted.clone()]).collect::<Vec<_>>().join(" ");
             let again = Terms::parse(&again);
             prop_assert_eq!((again.wanted, again.excluded), (terms.wanted, terms.excluded));
         }

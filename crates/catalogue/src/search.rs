@@ -119,7 +119,7 @@ pub fn search(store: &dyn Store, query: &Query) -> Result<Vec<Hit>, Error> {
     let words = query
         .words
         .as_deref()
-        .filter(|text| !QueryWords::new(text, false).words.is_empty());
+        .filter(|text| !QueryWords::new(text, false).is_empty());
     let mut candidates: Vec<Candidate> = match (&query.vector, words) {
         (None, None) if query.words.as_deref().is_some_and(|text| !text.trim().is_empty()) => {
             return Ok(Vec::new());

@@ -82,7 +82,7 @@ pub struct WindowHit {
 /// Words to search for, see [`Store::search_text`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TextQuery<'a> {
-    /// Any of its words may match.
+    /// Any of its words may match; `"several words"` match in this order, and `thund*` matches longer words that begin so.
     pub text: &'a str,
     /// Whether longer words that begin with the last word match too, unless something follows it, such as a space. Meant for
     /// searches while a person types.

@@ -2,8 +2,9 @@
 //!
 //! A text is normalized (Unicode NFKD without accents), then split wherever letters end: at spaces, underscores and punctuation,
 //! between letters and digits, and where a lower-case letter is followed by an upper-case one. `DogBark_03-close.WAV` gives `dog bark
-//! 03 close`. Words are lower-cased. Queries are split the same way, so nothing in them is syntax: the output has only letters,
-//! digits and combining marks of Indic scripts. Both stores use this; stemming is up to them.
+//! 03 close`. Words are lower-cased. Queries are split the same way, after phrases in quotes and stars at the end of words were
+//! read ([`QueryWords::new`]). Nothing in them is syntax of a database: words have only letters, digits and combining marks of
+//! Indic scripts. Both stores use this; stemming is up to them.
 
 use std::collections::HashSet;
 
@@ -72,59 +73,154 @@ impl Columns {
     }
 }
 
-/// The words to search for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct QueryWords {
-    /// Without repetitions, in the order of the text.
+/// A word to search for, or several that must follow each other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Term {
+    /// At least one.
     pub words: Vec<String>,
     /// Whether longer words that begin with the last one match too.
     pub prefix: bool,
 }
 
+impl Term {
+    /// Whether a text, given by its words, has it.
+    fn is_in(&self, text: &[&str]) -> bool {
+        let last = self.words.len().saturating_sub(1);
+        text.windows(self.words.len().max(1)).any(|own| {
+            let mut pairs = own.iter().zip(&self.words).enumerate();
+            pairs.all(|(nth, (own, word))| {
+                own == word || (self.prefix && nth == last && own.starts_with(word.as_str()))
+            })
+        })
+    }
+}
+
+/// The terms to search for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct QueryWords {
+    /// Without repetitions, in the order of the text.
+    pub terms: Vec<Term>,
+}
+
 impl QueryWords {
-    /// The words of a text. Stop words count only if there are no others. With `prefix`, the last word also matches as the
+    /// The terms of a text: `"rain on a roof"` is a phrase, `thund*` the beginning of a word, all else words. A quote counts at the
+    /// beginning of a word and if it is closed, a star at the end of a word outside of quotes. Elsewhere they are punctuation.
+    ///
+    /// Stop words count only if there are no other terms, and in phrases. With `prefix`, the last word also matches as the
     /// beginning of a longer one, unless something follows it in the text, such as a space.
     pub(crate) fn new(text: &str, prefix: bool) -> Self {
-        let cut = cut(text);
-        let all: Vec<String> = cut.iter().map(|word| word.text.clone()).collect();
-        let telling = |word: &String| !STOP.contains(&word.as_str());
-        let only_stops = !all.iter().any(telling);
-        let ends_in_word = cut.last().is_some_and(|word| word.at_end);
-        let last = all.last().cloned();
+        let mut all: Vec<(Term, bool)> = Vec::new();
+        let mut open = false;
+        for part in parts(text) {
+            let (text, quoted) = match part {
+                Part::Phrase(text) => (text, true),
+                Part::Plain(text) => (text, false),
+            };
+            let star = !quoted && text.ends_with('*');
+            let words = cut(text.trim_end_matches('*'));
+            open = !quoted && words.last().is_some_and(|word| word.at_end) && !star;
+            let mut words: Vec<String> = words.into_iter().map(|word| word.text).collect();
+            words.truncate(MAX);
+            if quoted && !words.is_empty() {
+                let term = Term { words, prefix: false };
+                all.push((term, true));
+                continue;
+            }
+            let last = words.len();
+            all.extend(words.into_iter().zip(1..).map(|(word, nth)| {
+                let prefix = star && nth == last;
+                let tells = prefix || !STOP.contains(&word.as_str());
+                let words = vec![word];
+                (Term { words, prefix }, tells)
+            }));
+        }
+        open &= text.chars().next_back().is_some_and(|last| !last.is_whitespace());
+        let only_stops = !all.iter().any(|(_, tells)| *tells);
+        let last = all.last().map(|(term, _)| term.clone());
         let mut seen = HashSet::new();
-        let mut words: Vec<String> = all
+        let mut terms: Vec<Term> = all
             .into_iter()
-            .filter(|word| only_stops || telling(word))
-            .filter(|word| seen.insert(word.clone()))
+            .filter(|(_, tells)| only_stops || *tells)
+            .map(|(term, _)| term)
+            .filter(|term| seen.insert(term.clone()))
             .collect();
-        words.truncate(MAX);
+        terms.truncate(MAX);
         // A last word that came before, or was left out, is not the last of those that count.
-        let prefix = prefix && ends_in_word && words.last() == last.as_ref() && !words.is_empty();
-        Self { words, prefix }
+        if let Some(own) = terms
+            .last_mut()
+            .filter(|own| prefix && open && Some(&**own) == last.as_ref())
+        {
+            own.prefix = true;
+        }
+        Self { terms }
     }
 
-    /// Whether all of them are words of a file's name.
+    /// Whether there is nothing to search for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// Whether all of them are in a file's name.
     pub(crate) fn are_in_name(&self, path: &str) -> bool {
-        let name = stem(path.rsplit('/').next().unwrap_or(path));
-        let name = indexed(name);
-        let has = |nth: usize, word: &str| {
-            let is_prefix = self.prefix && nth + 1 == self.words.len();
-            let mut words = name.split(' ');
-            words.any(|own| own == word || is_prefix && own.starts_with(word))
-        };
-        !self.words.is_empty() && self.words.iter().enumerate().all(|(nth, word)| has(nth, word))
+        let name = indexed(stem(path.rsplit('/').next().unwrap_or(path)));
+        let name: Vec<&str> = name.split(' ').collect();
+        !self.is_empty() && self.terms.iter().all(|term| term.is_in(&name))
     }
 
-    /// The words of several texts, none of them a prefix.
+    /// The terms of several texts.
     pub(crate) fn all(texts: &[String]) -> Self {
-        let mut words: Vec<String> = texts
-            .iter()
-            .flat_map(|text| Self::new(text, false).words)
-            .collect();
+        let terms = texts.iter().flat_map(|text| Self::new(text, false).terms);
         let mut seen = HashSet::new();
-        words.retain(|word| seen.insert(word.clone()));
-        Self { words, prefix: false }
+        Self {
+            terms: terms.filter(|term| seen.insert(term.clone())).collect(),
+        }
     }
+}
+
+/// A part of a query.
+enum Part<'a> {
+    /// What is between two quotes.
+    Phrase(&'a str),
+    /// What is between spaces.
+    Plain(&'a str),
+}
+
+/// Takes a query apart at spaces and quotes.
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut rest = text[..text.floor_char_boundary(FARTHEST)].trim_start();
+    while !rest.is_empty() {
+        let after = match phrase(rest) {
+            Some((phrase, after)) => {
+                parts.push(Part::Phrase(phrase));
+                after
+            }
+            None => {
+                let (plain, after) = rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len()));
+                parts.push(Part::Plain(plain));
+                after
+            }
+        };
+        rest = after.trim_start();
+    }
+    parts
+}
+
+/// The phrase that a text begins with, without its quotes, and what follows it.
+pub(crate) fn phrase(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix('"')?.split_once('"')
+}
+
+/// A query as text for a model: without the quotes and stars that only a search by words reads.
+pub(crate) fn plain(text: &str) -> String {
+    let parts = parts(text).into_iter().map(|part| match part {
+        Part::Phrase(text) => text.trim(),
+        Part::Plain(text) => text.trim_end_matches('*'),
+    });
+    parts
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The name of a file without what says its kind.
@@ -258,7 +354,64 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
-        QueryWords::new(text, false).words
+        let terms = QueryWords::new(text, false).terms;
+        terms.into_iter().flat_map(|term| term.words).collect()
+    }
+
+    /// Terms as they are written: phrases in quotes, prefixes with a star.
+    fn written(text: &str, prefix: bool) -> Vec<String> {
+        let terms = QueryWords::new(text, prefix).terms.into_iter();
+        terms
+            .map(|term| {
+                let words = term.words.join(" ");
+                let words = if term.words.len() > 1 {
+                    format!("\"{words}\"")
+                } else {
+                    words
+                };
+                words + if term.prefix { "*" } else { "" }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn quotes_make_phrases_and_stars_prefixes() {
+        let terms = |text: &str| written(text, false);
+        assert_eq!(terms("\"Rain on a roof\" heavy"), ["\"rain on a roof\"", "heavy"]);
+        assert_eq!(terms("thund* rain"), ["thund*", "rain"]);
+        assert_eq!(terms("DogBa* the*"), ["dog", "ba*", "the*"]);
+        assert_eq!(
+            terms("\"the\" dog"),
+            ["the", "dog"],
+            "a quoted stop word is meant"
+        );
+        assert_eq!(
+            terms("\"rain on"),
+            ["rain"],
+            "a quote that is not closed is punctuation"
+        );
+        assert_eq!(
+            terms("12\" record \"a"),
+            ["12", "record"],
+            "so is one within a word"
+        );
+        assert_eq!(terms("th*der *storm * **"), ["th", "der", "storm"]);
+        assert_eq!(terms("\"rain*\" \"\" \"*\""), ["rain"], "no stars in quotes");
+        assert_eq!(terms("rain \"rain\" rain*"), ["rain", "rain*"]);
+        assert_eq!(terms("\"a b\"\"c d\""), ["\"a b\"", "\"c d\""]);
+        assert_eq!(written("\"rain on a ro", true), ["rain", "ro*"]);
+        assert_eq!(written("\"rain on a roof\"", true), ["\"rain on a roof\""]);
+        assert_eq!(plain(" \"rain  on\" a roo* 12\" "), "rain  on a roo 12\"");
+        assert_eq!(plain("* \"\""), "");
+    }
+
+    #[test]
+    fn phrases_and_prefixes_are_found_in_names() {
+        let named = |text: &str, path: &str| QueryWords::new(text, false).are_in_name(path);
+        assert!(named("\"heavy rain\" 0*", "/x/HeavyRain_03.wav"));
+        assert!(!named("\"rain heavy\"", "/x/HeavyRain_03.wav"));
+        assert!(named("hea* rain", "/x/heavy rain.wav"));
+        assert!(!named("hea rain", "/x/heavy rain.wav"));
     }
 
     #[test]
@@ -298,13 +451,13 @@ mod tests {
 
     #[test]
     fn the_last_word_is_a_prefix_if_asked_for_and_nothing_follows() {
-        let prefix = |text| QueryWords::new(text, true).prefix;
+        let prefix = |text| written(text, true).iter().any(|term| term.ends_with('*'));
         assert!(prefix("dog ba"));
         assert!(!prefix("dog ba "));
         assert!(!prefix("dog barks on"), "a stop word is not searched for");
         assert!(!prefix("dog bark dog"));
         assert!(!prefix(""));
-        assert!(!QueryWords::new("dog ba", false).prefix);
+        assert_eq!(written("dog ba", false), ["dog", "ba"]);
     }
 
     #[test]

@@ -285,8 +285,8 @@ impl Store for PostgresStore {
     fn search_text(&self, query: &TextQuery<'_>, k: usize, filter: &Filter) -> Result<Vec<TextHit>, Error> {
         let asked = QueryWords::new(query.text, query.prefix);
         let mut excluded = QueryWords::all(query.exclude);
-        excluded.words.truncate(UNWANTED);
-        if asked.words.is_empty() || k == 0 || filter.matches_nothing() {
+        excluded.terms.truncate(UNWANTED);
+        if asked.is_empty() || k == 0 || filter.matches_nothing() {
             return Ok(Vec::new());
         }
         self.pool.run(Purpose::Search, |session| {

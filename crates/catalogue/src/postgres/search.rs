@@ -10,7 +10,7 @@ use super::pool::{Failed, Session};
 use super::rows::{self, Half};
 use super::sql::{self, Way};
 use super::write::tag_keys;
-use crate::words::QueryWords;
+use crate::words::{QueryWords, Term};
 use crate::{Filter, TextHit, WindowHit, prepare};
 
 /// So many windows are compared rather than looked for by the index.
@@ -200,22 +200,24 @@ pub(super) fn search_text(
     k: usize,
     filter: &Filter,
 ) -> Result<Vec<TextHit>, Failed> {
-    let (count, others) = (asked.words.len(), excluded.words.len());
-    let words: Vec<String> = (0..count)
-        .map(|at| sql::word(2 + at, asked.prefix && at + 1 == count))
+    let (count, others) = (asked.terms.len(), excluded.terms.len());
+    let clauses = |terms: &[Term], first: usize| -> Vec<String> {
+        let term = |(at, term): (usize, &Term)| sql::term(first + at, term.words.len() > 1, term.prefix);
+        terms.iter().enumerate().map(term).collect()
+    };
+    let words = clauses(&asked.terms, 2);
+    let avoided = clauses(&excluded.terms, 2 + count);
+    let texts: Vec<String> = asked
+        .terms
+        .iter()
+        .chain(&excluded.terms)
+        .map(|term| term.words.join(" "))
         .collect();
-    let avoided: Vec<String> = (0..others).map(|at| sql::word(2 + count + at, false)).collect();
     let conditions = Conditions::new(filter, 2 + count + others);
     let sql = sql::search_text(&words, &avoided, &conditions.sql);
     let k = k.min(MAX) as i64;
     let mut own: Vec<&(dyn ToSql + Sync)> = vec![&k];
-    own.extend(
-        asked
-            .words
-            .iter()
-            .chain(&excluded.words)
-            .map(|word| word as &(dyn ToSql + Sync)),
-    );
+    own.extend(texts.iter().map(|text| text as &(dyn ToSql + Sync)));
     let rows = session.query_once(&sql, &conditions.after(&own))?;
     rows.iter()
         .map(|row| {

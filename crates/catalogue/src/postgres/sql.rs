@@ -109,25 +109,27 @@ ON CONFLICT (path) DO UPDATE SET
 RETURNING id";
 
 /// The words of a file, from the texts of its columns: $6 name and tags, $7 captions, $8 folders and metadata. Each word is kept as
-/// it is, for beginnings of words and for those that a stemmer leaves out, and by its stem.
+/// it is, for beginnings of words and for those that a stemmer leaves out, and by its stem. Between these lists is a lexeme that no
+/// text has, so that no phrase begins in one and ends in the next.
 macro_rules! words_of {
     ($main:literal, $captions:literal, $rest:literal) => {
         concat!(
+            words_of!($main, "'A'"),
+            " || '/:1'::tsvector || ",
+            words_of!($captions, "'B'"),
+            " || '/:1'::tsvector || ",
+            words_of!($rest, "'D'"),
+        )
+    };
+    ($text:literal, $weight:literal) => {
+        concat!(
             "setweight(to_tsvector('simple', ",
-            $main,
-            ") || to_tsvector('english', ",
-            $main,
-            "), 'A') || ",
-            "setweight(to_tsvector('simple', ",
-            $captions,
-            ") || to_tsvector('english', ",
-            $captions,
-            "), 'B') || ",
-            "setweight(to_tsvector('simple', ",
-            $rest,
-            ") || to_tsvector('english', ",
-            $rest,
-            "), 'D')"
+            $text,
+            ") || '/:1'::tsvector || to_tsvector('english', ",
+            $text,
+            "), ",
+            $weight,
+            ")"
         )
     };
 }
@@ -269,9 +271,19 @@ pub(super) fn any_of(words: &[String]) -> String {
     words.join(" || ")
 }
 
-/// One word of a question, by itself and by its stem: the value is $number.
-pub(super) fn word(number: usize, unfinished: bool) -> String {
-    let whole = format!("plainto_tsquery('simple', ${number}) || plainto_tsquery('english', ${number})");
+/// One word or phrase of a question, by itself and by its stems: the value is $number.
+///
+/// The English dictionary drops stop words, and in their place of a phrase any word could stand: a phrase with one matches by itself
+/// alone. Of a phrase, no prefix is ever asked for.
+pub(super) fn term(number: usize, is_phrase: bool, unfinished: bool) -> String {
+    let whole = if is_phrase {
+        format!(
+            "phraseto_tsquery('simple', ${number}) || CASE WHEN length(to_tsvector('english', ${number}::text)) \
+             = length(to_tsvector('simple', ${number}::text)) THEN phraseto_tsquery('english', ${number}) ELSE ''::tsquery END"
+        )
+    } else {
+        format!("plainto_tsquery('simple', ${number}) || plainto_tsquery('english', ${number})")
+    };
     // Words hold letters and digits alone; quoted they would be words even if they did not.
     let beginning = format!("to_tsquery('simple', quote_literal(replace(${number}, '\\', '')) || ':*')");
     if unfinished {

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{Connection, params};
 
 use crate::sqlite::passing::passing;
-use crate::words::{QueryWords, WEIGHTS};
+use crate::words::{QueryWords, Term, WEIGHTS};
 use crate::{Filter, TextHit, TextQuery};
 
 type Done<T> = Result<T, rusqlite::Error>;
@@ -18,7 +18,7 @@ pub(super) fn search_text(
     filter: &Filter,
 ) -> Done<Vec<TextHit>> {
     let asked = QueryWords::new(query.text, query.prefix);
-    if asked.words.is_empty() || k == 0 || filter.matches_nothing() {
+    if asked.is_empty() || k == 0 || filter.matches_nothing() {
         return Ok(Vec::new());
     }
     let passing = passing(connection, filter)?;
@@ -76,23 +76,19 @@ struct Found {
     score: f64,
 }
 
-/// A word as the full-text index takes it: in quotes, where nothing is syntax.
-fn term(word: &str, prefix: bool) -> String {
-    let quoted = format!("\"{}\"", word.replace('"', "\"\""));
-    if prefix {
+/// A word or phrase as the full-text index takes it: in quotes, where nothing is syntax.
+fn term(term: &Term) -> String {
+    let quoted = format!("\"{}\"", term.words.join(" ").replace('"', "\"\""));
+    if term.prefix {
         format!("({quoted} OR {quoted} *)")
     } else {
         quoted
     }
 }
 
-/// A question's words, each as the full-text index takes it.
+/// A question's terms, each as the full-text index takes it.
 fn terms(asked: &QueryWords) -> Vec<String> {
-    let last = asked.words.len().saturating_sub(1);
-    let words = asked.words.iter().enumerate();
-    words
-        .map(|(place, word)| term(word, asked.prefix && place == last))
-        .collect()
+    asked.terms.iter().map(term).collect()
 }
 
 /// Any of some words, if there are any.

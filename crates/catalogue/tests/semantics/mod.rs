@@ -238,6 +238,7 @@ macro_rules! semantics {
             questions_without_a_direction_are_refused,
             words_are_found_in_all_places,
             words_are_found_by_their_stems_and_beginnings,
+            phrases_and_prefixes_are_found,
             the_share_of_words_decides_first,
             unwanted_words_keep_files_away,
             nothing_in_a_text_is_syntax,

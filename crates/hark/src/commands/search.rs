@@ -21,7 +21,8 @@ const EXAMPLES: &str = "Examples:
   hark search --words take 12                       (names, folders, tags, captions; needs no model)
   hark search thunder --folder ~/Sounds/Weather --m3u > thunder.m3u
 
-A minus excludes a word or a quoted phrase: 'rain -wind -\"human voice\"'. Quote the whole query, or put -- before
+In names, captions and other text, 'thund*' matches words that begin so, and '\"rain on a roof\"' these words in
+this order. A minus excludes a word or several: 'rain -wind -\"human voice\"'. Quote the whole query, or put -- before
 the first minus: hark search rain -- -wind. The option --not does the same.
 
 The query is matched against the sound of each recording and against its name, folders, tags, captions and

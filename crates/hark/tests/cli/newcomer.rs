@@ -294,3 +294,20 @@ fn searches_are_restricted_by_format_and_channels() {
     assert_eq!(found(&["--channels", "2"]), 0);
     assert_eq!(found(&["--channels", "2", "--channels", "1"]), all);
 }
+
+#[test]
+fn words_take_prefixes_and_phrases() {
+    let place = indexed();
+    let found = |text: &str| {
+        let found = place.json(&["search", "--json", "--words", text]);
+        found["hits"].as_array().unwrap().len()
+    };
+    assert_eq!(found("hea*"), 1);
+    assert_eq!(found("hea"), 0);
+    assert_eq!(found("\"heavy rain\""), 1);
+    assert_eq!(found("\"rain heavy\""), 0);
+    assert_eq!(found("rain heavy"), 1);
+    assert_eq!(found("\"rain -heavy\""), 0, "a minus in quotes excludes nothing");
+    assert_eq!(found("\"rain"), 1, "a quote that is not closed is ignored");
+    assert_eq!(found("\" * \"\""), 0);
+}

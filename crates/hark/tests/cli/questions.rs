@@ -72,7 +72,7 @@ fn command_line_and_server_give_the_same_answers() {
     let like = ["--like", "sounds/long.wav"];
 
     // Arguments of the command line, parameters of the server, fewest hits.
-    let questions: [Asked; 23] = [
+    let questions: [Asked; 25] = [
         (&["heavy", "rain"], &[("q", "heavy rain")], 5),
         (&["dog"], &[("q", "  dog ")], 5),
         (&["--words", "dog"], &[("q", "dog"), ("mode", "words")], 2),
@@ -157,6 +157,8 @@ fn command_line_and_server_give_the_same_answers() {
             1,
         ),
         (&["the", "of"], &[("q", "the of")], 5),
+        (&["--words", "whist*"], &[("q", "whist*"), ("mode", "words")], 1),
+        (&["\"heavy rain\" do*"], &[("q", "\"heavy rain\" do*")], 5),
     ];
     for (arguments, parameters, least) in questions {
         // Options first: what follows `--` is all text.

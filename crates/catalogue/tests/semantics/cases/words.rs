@@ -80,6 +80,50 @@ pub fn words_are_found_by_their_stems_and_beginnings(fresh: Fresh) {
     );
 }
 
+pub fn phrases_and_prefixes_are_found(fresh: Fresh) {
+    let place = fresh();
+    let store = place.open();
+    let noted = |path: &str, captions: &[&str], tags: &[&str]| {
+        let mut entry = entry(path, vector(1));
+        entry.notes = notes(captions, tags);
+        put(entry)
+    };
+    store
+        .apply(&[
+            noted("/1.wav", &["heavy rain on a tin roof", "thunder"], &[]),
+            noted("/2.wav", &["rain under a tin roof", "a thundering herd"], &[]),
+            noted(
+                "/3.wav",
+                &["dogs barking at a roof on a rainy day"],
+                &["tin roof"],
+            ),
+            noted("/Roof Rain.wav", &[], &[]),
+        ])
+        .unwrap();
+    for (text, expected) in [
+        ("\"rain on a tin roof\"", &["/1.wav"][..]),
+        ("\"tin roof\"", &["/1.wav", "/2.wav", "/3.wav"]),
+        ("\"dog barks\"", &["/3.wav"]),
+        ("\"barks dog\"", &[]),
+        ("\"roof rain\"", &["/Roof Rain.wav"]),
+        ("\"rain roof\"", &[]),
+        ("thund*", &["/1.wav", "/2.wav"]),
+        ("thund", &[]),
+        ("THUND*", &["/1.wav", "/2.wav"]),
+        ("\"thund*\"", &[]),
+        ("\"rain on", &["/1.wav", "/2.wav", "/Roof Rain.wav"]),
+        ("\"heavy rain\" herd", &["/1.wav", "/2.wav"]),
+    ] {
+        let mut found = found(&*store, text);
+        found.sort();
+        assert_eq!(found, expected, "{text}");
+    }
+    let both = search_text(&*store, "\"tin roof\" her*");
+    assert_eq!(both[0], ("/2.wav".to_owned(), 1.0));
+    assert_eq!(both[1].1, 0.5);
+    assert_eq!(both.len(), 3);
+}
+
 pub fn the_share_of_words_decides_first(fresh: Fresh) {
     let place = fresh();
     let store = place.open();
