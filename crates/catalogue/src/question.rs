@@ -20,8 +20,8 @@ use serde::Serialize;
 use crate::search::DEFAULT_LIMIT;
 use crate::words::{phrase, plain};
 use crate::{
-    EmbedError, Embedder, Error, File, Filter, Hit, NEGATIVE_WEIGHT, Query, Settings, Store, Window,
-    combine_queries, prepare, search,
+    EmbedError, Embedder, Error, File, Filter, Hit, NEGATIVE_WEIGHT, Note, Query, Settings, Store, Window,
+    combine_queries, note, prepare, search,
 };
 
 /// How far after its end a window still contains a moment, in seconds: times are rounded when they are shown and typed.
@@ -297,6 +297,8 @@ pub struct Answer {
     pub hits: Vec<Hit>,
     /// Whether there are further hits after these.
     pub more: bool,
+    /// What to know about it, such as a folder in the filter that has no recordings.
+    pub notes: Vec<Note>,
 }
 
 /// Answers a question.
@@ -308,7 +310,8 @@ pub fn ask(store: &dyn Store, embedder: &dyn Embedder, question: &Question) -> R
     let mut hits = search(store, &question.query(store, embedder)?)?;
     let more = hits.len() > question.limit;
     hits.truncate(question.limit);
-    Ok(Answer { hits, more })
+    let notes = note::absent(store, &question.filter, hits.is_empty())?;
+    Ok(Answer { hits, more, notes })
 }
 
 fn find(store: &dyn Store, recording: &Recording) -> Result<File, Error> {

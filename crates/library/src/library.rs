@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use hark_audio::Fingerprint;
 use hark_catalogue::{
-    AudioInfo, EmbedError, Embedder, Hit, Question, Settings, Store, ask, duplicates, sqlite,
+    Answer, AudioInfo, EmbedError, Embedder, Hit, Question, Settings, Store, ask, duplicates, sqlite,
 };
 use hark_encode::Compute;
 use hark_models::ModelStore;
@@ -282,7 +282,15 @@ impl Library {
     /// If the catalogue cannot be read, the question's text or recording cannot be embedded, or nothing is left to search
     /// for.
     pub fn search(&self, question: &Question) -> Result<Vec<Hit>, Error> {
-        Ok(ask(&*self.store, &self.embedder, question)?.hits)
+        Ok(self.ask(question)?.hits)
+    }
+
+    /// As [`Library::search`], with notes on the answer: a folder that the library does not have, and the like.
+    ///
+    /// # Errors
+    /// As [`Library::search`].
+    pub fn ask(&self, question: &Question) -> Result<Answer, Error> {
+        Ok(ask(&*self.store, &self.embedder, question)?)
     }
 
     /// Groups of files that are the same recording, in whatever format, as paths. `goes_on` is asked before every comparison;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::http::Response;
-use hark_catalogue::{Answer, Hit, Mode, ask};
+use hark_catalogue::{Answer, Hit, Mode, Note, ask};
 use serde::Serialize;
 
 use crate::api_error::ApiError;
@@ -20,6 +20,7 @@ pub(crate) struct Found {
     pub(crate) hits: Vec<Hit>,
     roots: Vec<String>,
     more: bool,
+    notes: Vec<Note>,
     took_ms: f64,
     heard: Option<Heard>,
 }
@@ -39,6 +40,7 @@ struct SearchResponse<'a> {
     query: Echo<'a>,
     took_ms: f64,
     more: bool,
+    notes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     heard: Option<&'a Heard>,
     hits: Vec<HitView<'a>>,
@@ -66,6 +68,7 @@ impl Found {
             },
             took_ms: self.took_ms,
             more: self.more,
+            notes: self.notes.iter().map(Note::to_string).collect(),
             heard: self.heard.as_ref(),
             hits: hits.collect(),
         })
@@ -82,7 +85,7 @@ pub(crate) async fn search(server: Arc<Server>, call: Call) -> Result<Response<B
 /// Answers a request; `heard` describes the recording that came with it.
 pub(crate) fn find(server: &Server, request: SearchRequest, heard: Option<Heard>) -> Result<Found, ApiError> {
     let begin = Instant::now();
-    let Answer { hits, more } = ask(server.store.as_ref(), &server.embedder, &request.question)?;
+    let Answer { hits, more, notes } = ask(server.store.as_ref(), &server.embedder, &request.question)?;
     let roots = server.store.roots()?;
     let took = begin.elapsed();
     server.metrics.search(took);
@@ -91,6 +94,7 @@ pub(crate) fn find(server: &Server, request: SearchRequest, heard: Option<Heard>
         hits,
         roots,
         more,
+        notes,
         took_ms: took.as_secs_f64() * 1e3,
         heard,
     })

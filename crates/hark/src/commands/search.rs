@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args as ClapArgs;
-use hark_catalogue::{Filter, Hit, Mode, Question, parse_day};
+use hark_catalogue::{Answer, Filter, Hit, Mode, Note, Question, parse_day};
 use hark_library::OpenOptions;
 use serde::Serialize;
 
@@ -180,6 +180,7 @@ impl Args {
 struct Report<'a> {
     library: &'a str,
     hits: &'a [Hit],
+    notes: Vec<String>,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -190,11 +191,18 @@ pub fn run(args: &Args) -> Result<()> {
         compute: args.threads.compute(),
         cancelled: Some(progress::stopped),
     };
-    let hits = args.library.open(&home, &options)?.search(&question)?;
+    let Answer { hits, notes, .. } = args.library.open(&home, &options)?.ask(&question)?;
+    let notes: Vec<String> = notes.iter().map(Note::to_string).collect();
+    if !args.json {
+        for note in &notes {
+            eprintln!("hark: note: {}", output::sanitize(note));
+        }
+    }
     if args.json {
         output::print_json(&Report {
             library: &args.library.name,
             hits: &hits,
+            notes,
         })
     } else if args.csv {
         output::print(&hark_catalogue::export::csv(&hits))

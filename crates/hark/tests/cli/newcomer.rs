@@ -311,3 +311,45 @@ fn words_take_prefixes_and_phrases() {
     assert_eq!(found("\"rain"), 1, "a quote that is not closed is ignored");
     assert_eq!(found("\" * \"\""), 0);
 }
+
+#[test]
+fn a_mistyped_filter_is_told_from_an_empty_answer() {
+    let place = indexed();
+    let notes = |options: &[&str]| {
+        let found = place.json(&[&["search", "--json", "running"], options].concat());
+        let notes = found["notes"].as_array().unwrap();
+        notes
+            .iter()
+            .map(|note| note.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    let folder = notes(&["--folder", "sounds/Rian"]);
+    assert!(
+        folder.starts_with("the library has no recordings in /"),
+        "{folder}"
+    );
+    assert!(folder.ends_with("/sounds/Rain?"), "{folder}");
+    let both = notes(&["--folder", "sounds/Rian", "--folder", "sounds/Dogs"]);
+    assert!(both.contains("Rian"), "even if others are there: {both}");
+    assert_eq!(
+        notes(&["--tag", "weather"]),
+        "no recording of the library has the tag weather"
+    );
+    assert_eq!(
+        notes(&["--format", "wva"]),
+        "no recording of the library has the format wva; did you mean wav?"
+    );
+    assert_eq!(
+        notes(&["--channels", "2"]),
+        "no recording of the library has 2 channels"
+    );
+    assert_eq!(
+        notes(&["--folder", "sounds/Rain", "--words"]),
+        "",
+        "no match is no mistake"
+    );
+    let said = place.run(&["search", "running", "--format", "wva"]);
+    assert!(said.status.success());
+    assert!(text(&said.stderr).contains("hark: note: no recording of the library has the format wva"));
+}

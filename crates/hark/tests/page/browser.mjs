@@ -412,6 +412,10 @@ check("filters narrow the hits, and chips take them back", async () => {
   assert.equal(new Set(single.hits.map((hit) => hit.file.channels)).size, 1);
   await page.locator("#chips .chip", { hasText: kind.value }).waitFor();
   await answered(() => page.locator("#reset").click(), (query) => !query.has("audio_format") && !query.has("channels"));
+  await answered(() => page.locator("#folder").fill("/no/such/folder").then(() => page.locator("#folder").press("Enter")), (query) => query.has("folder"));
+  await until("it says that the folder is not there", () => /no recordings in \/no\/such\/folder/.test(document.getElementById("notes").textContent));
+  await answered(() => page.locator("#reset").click(), (query) => !query.has("folder"));
+  await until("and no longer", () => document.getElementById("notes").hidden);
   const folder = await page.locator("#folders input").first().getAttribute("value");
   const inside = await answered(() => page.locator("#folders input").first().check(), (query) => query.has("folder"));
   assert.ok(inside.hits.length > 0 && inside.hits.every((hit) => hit.file.path.startsWith(`${folder.replace(/\/$/, "")}/`)), `all hits are in ${folder}`);

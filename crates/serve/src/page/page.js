@@ -335,6 +335,7 @@ async function answer(forgive) {
     showSearch();
     scrollTo(0, 0);
     show(what, got);
+    showNotes(got.notes ?? []);
   } catch (error) {
     if (mine === ticket) refused(error, what);
   } finally {
@@ -449,6 +450,12 @@ async function showMore() {
       watchEnd();
     }
   }
+}
+
+/** What the server has to say about an answer: a folder that the library does not have, words that the model does not know. */
+function showNotes(notes) {
+  $("notes").textContent = notes.map((note) => `${note[0].toUpperCase()}${note.slice(1)}${note.endsWith("?") ? "" : "."}`).join(" ");
+  $("notes").hidden = notes.length === 0;
 }
 
 function afterHits(got) {
