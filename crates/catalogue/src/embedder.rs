@@ -10,6 +10,15 @@ pub trait Embedder: Send + Sync {
     /// If the model fails.
     fn embed_text(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError>;
 
+    /// Whether the model knows a word of a text. If not, the text's vector means nothing. By default it knows all.
+    ///
+    /// # Errors
+    /// If the model fails.
+    fn knows(&self, text: &str) -> Result<bool, EmbedError> {
+        let _ = text;
+        Ok(true)
+    }
+
     /// The vector of a whole recording, of norm 1. The file may come from a stranger: it can be anything.
     ///
     /// # Errors

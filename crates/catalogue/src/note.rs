@@ -44,6 +44,11 @@ pub enum Note {
         /// As the filter has it.
         channels: u32,
     },
+    /// The model knows no word of the text, so that its embedding means nothing.
+    UnknownWords {
+        /// Without its exclusions.
+        text: String,
+    },
 }
 
 impl fmt::Display for Note {
@@ -61,6 +66,7 @@ impl fmt::Display for Note {
                 write!(f, "no recording of the library has the format {format}")?;
                 nearest
             }
+            Self::UnknownWords { text } => return write!(f, "the model knows none of these words: {text}"),
             Self::NoChannels { channels: 1 } => {
                 return f.write_str("no recording of the library has 1 channel");
             }

@@ -310,7 +310,11 @@ pub fn ask(store: &dyn Store, embedder: &dyn Embedder, question: &Question) -> R
     let mut hits = search(store, &question.query(store, embedder)?)?;
     let more = hits.len() > question.limit;
     hits.truncate(question.limit);
-    let notes = note::absent(store, &question.filter, hits.is_empty())?;
+    let mut notes = note::absent(store, &question.filter, hits.is_empty())?;
+    let text = plain(&question.wanted);
+    if question.mode != Mode::Words && !text.is_empty() && !embedder.knows(&text)? {
+        notes.push(Note::UnknownWords { text });
+    }
     Ok(Answer { hits, more, notes })
 }
 

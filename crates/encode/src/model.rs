@@ -163,6 +163,14 @@ impl TextEncoder {
         }
     }
 
+    /// Whether the model's vocabulary has a word of a text, see [`Tokenizer::knows`]. If not, the text's embedding means nothing.
+    ///
+    /// # Errors
+    /// If the tokenizer cannot take the text.
+    pub fn knows(&self, text: &str) -> Result<bool, Error> {
+        self.tokenizer.knows(&self.card.prepare(text))
+    }
+
     /// Embeds texts; row i belongs to text i.
     ///
     /// # Errors

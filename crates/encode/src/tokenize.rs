@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tokenizers::models::TrainerWrapper;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::models::wordlevel::{WordLevel, WordLevelTrainer};
+use tokenizers::models::{ModelWrapper, TrainerWrapper};
 use tokenizers::normalizers::utils::Lowercase;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::whitespace::Whitespace;
@@ -16,6 +16,9 @@ use tokenizers::processors::roberta::RobertaProcessing;
 use tokenizers::{AddedToken, Model, PostProcessor, TruncationParams, TruncationStrategy};
 
 use crate::Error;
+
+/// Letters of a piece by which a word is known.
+const MIN_LETTERS: usize = 3;
 
 /// A tokenizer that is set up for one model.
 #[derive(Debug, Clone)]
@@ -118,6 +121,37 @@ impl Tokenizer {
             .collect();
         tokens.sort_unstable();
         tokens.into_iter().map(|(_, token)| token).collect()
+    }
+
+    /// Whether the vocabulary has a word of a text. A word counts if it is one token, or if one of its pieces has at least three
+    /// letters or digits; a tokenizer that can spell anything spells what it does not know in shorter ones. The token for the
+    /// unknown, special tokens and punctuation do not count.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn knows(&self, text: &str) -> Result<bool, Error> {
+        let encoding = self.inner.encode(text, false).map_err(failed(&self.path))?;
+        let unknown = self.unknown().and_then(|token| self.inner.token_to_id(&token));
+        let words = encoding.get_word_ids();
+        let pieces = encoding.get_ids().iter().zip(encoding.get_offsets()).zip(words);
+        Ok(pieces.enumerate().any(|(nth, ((&id, &(start, end)), word))| {
+            let letters = text.get(start..end).unwrap_or_default();
+            let letters = letters.chars().filter(|letter| letter.is_alphanumeric()).count();
+            let is_part = |other: Option<usize>| other.and_then(|other| words.get(other)) == Some(word);
+            let is_word = word.is_some() && !is_part(nth.checked_sub(1)) && !is_part(nth.checked_add(1));
+            Some(id) != unknown && (letters >= MIN_LETTERS || (letters > 0 && is_word))
+        }))
+    }
+
+    /// The token for what the vocabulary does not have, if there is one.
+    fn unknown(&self) -> Option<String> {
+        match self.inner.get_model() {
+            ModelWrapper::BPE(model) => model.get_unk_token().clone(),
+            ModelWrapper::WordPiece(model) => Some(model.unk_token.clone()),
+            ModelWrapper::WordLevel(model) => Some(model.unk_token.clone()),
+            // It falls back to bytes or to its own token, of no letters.
+            ModelWrapper::Unigram(_) => None,
+        }
     }
 
     /// Tokens of each text, computed in parallel on the caller's thread pool.
@@ -332,6 +366,35 @@ mod tests {
         );
         assert!(ids(&text, "Rain").len() < ids(&text, "rnai").len());
         assert_eq!(ids(&text, "RAIN"), ids(&text, "rain"));
+    }
+
+    #[test]
+    fn words_are_known_by_tokens_that_tell_something() {
+        let words = train(&CAPTIONS, Kind::Words, 100).unwrap();
+        let words = Tokenizer::parse(&words, 16, 400).unwrap();
+        for (text, known) in [
+            ("a zebra", true),
+            ("zebra", false),
+            ("?!", false),
+            ("", false),
+            ("Rain!", true),
+        ] {
+            assert_eq!(words.knows(text).unwrap(), known, "{text:?}");
+        }
+        // "ox" is no token, and is spelled by its letters; so is every part of "zzxqy".
+        let pieces = train(&CAPTIONS, Kind::Bpe, 300).unwrap();
+        let pieces = Tokenizer::parse(&pieces, 16, 400).unwrap();
+        for (text, known) in [
+            ("rain", true),
+            ("zzxqy", false),
+            ("ox", false),
+            ("zzxqy rain", true),
+            ("犬", false),
+            ("?! ...", false),
+            ("a", true),
+        ] {
+            assert_eq!(pieces.knows(text).unwrap(), known, "{text:?}");
+        }
     }
 
     #[test]

@@ -373,6 +373,10 @@ impl Embedder for LazyEmbedder {
         Embedder::embed_text(self.get().map_err(model_failed)?, texts)
     }
 
+    fn knows(&self, text: &str) -> Result<bool, EmbedError> {
+        Embedder::knows(self.get().map_err(model_failed)?, text)
+    }
+
     fn embed_audio(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
         Embedder::embed_audio(self.get().map_err(model_failed)?, recording)
     }

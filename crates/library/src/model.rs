@@ -208,6 +208,11 @@ impl Embedder for ModelEmbedder {
         self.embed_text(texts).map_err(model_failed)
     }
 
+    fn knows(&self, text: &str) -> Result<bool, EmbedError> {
+        let knows = || Ok(self.text_encoder()?.knows(text)?);
+        knows().map_err(model_failed)
+    }
+
     fn embed_audio(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
         self.audio_encoder().map_err(model_failed)?;
         // The model takes whatever can be decoded, so an error is the recording's fault. The message leaves out its path: a

@@ -37,6 +37,10 @@ impl Embedder for CachedEmbedder {
         Ok(found.into_iter().flatten().collect())
     }
 
+    fn knows(&self, text: &str) -> Result<bool, EmbedError> {
+        self.embedder.knows(text)
+    }
+
     fn embed_audio(&self, recording: &Path) -> Result<Vec<f32>, EmbedError> {
         self.embedder.embed_audio(recording)
     }

@@ -353,3 +353,27 @@ fn a_mistyped_filter_is_told_from_an_empty_answer() {
     assert!(said.status.success());
     assert!(text(&said.stderr).contains("hark: note: no recording of the library has the format wva"));
 }
+
+#[test]
+fn words_that_the_model_does_not_know_are_told() {
+    let place = indexed();
+    let notes = |options: &[&str]| {
+        let found = place.json(&[&["search", "--json"], options].concat());
+        found["notes"].clone()
+    };
+    assert_eq!(
+        notes(&["zzxqy -running"]),
+        serde_json::json!(["the model knows none of these words: zzxqy"])
+    );
+    assert_eq!(
+        notes(&["--meaning", "?!"]),
+        serde_json::json!(["the model knows none of these words: ?!"])
+    );
+    assert_eq!(notes(&["zzxqy running"]), serde_json::json!([]));
+    assert_eq!(
+        notes(&["--words", "zzxqy"]),
+        serde_json::json!([]),
+        "words need no model"
+    );
+    assert_eq!(notes(&["--like", "sounds/long.wav"]), serde_json::json!([]));
+}
