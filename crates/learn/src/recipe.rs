@@ -1,11 +1,15 @@
 //! A recipe: everything about a training but where it runs, as one TOML file.
 //!
+//! Paths in the file are relative to its folder, those of changes (`--set`) to the working directory; a recipe that was read has
+//! absolute ones, and so has the copy that a run keeps.
+//!
 //! Keys that a recipe leaves out have the paper's values. An unknown key is refused, with the closest known one; a key that
 //! was renamed, with its new name. Before a training begins the recipe is *resolved*: what is found out on the way (the
 //! size of a vocabulary, the range of similarities, the smoothing of `smooth`) is written into it, and the resolved recipe
 //! into the run.
 
 mod keys;
+mod paths;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +26,7 @@ use hark_work::progress::Progress;
 use serde::{Deserialize, Serialize};
 
 use self::keys::{RENAMED, apply, explain, has, rename};
+use self::paths::{folder_of, resolve};
 use crate::Error;
 use crate::network::is_part;
 use crate::objective::{Direction, Objective, ObjectiveKind, Target};
@@ -363,10 +368,12 @@ impl Recipe {
         for (old, new) in RENAMED {
             rename(&mut table, old, new);
         }
+        // Of runs before paths were kept as absolute ones, they are relative to the directory that the run was started in.
+        resolve(&mut table, &folder_of(Path::new("")));
         Self::parse(&table.to_string(), path, &[])
     }
 
-    /// As [`Recipe::read`], from text; `path` is what errors call it.
+    /// As [`Recipe::read`], from text; `path` is what errors call it, and paths are relative to its folder.
     ///
     /// # Errors
     /// As [`Recipe::read`].
@@ -376,6 +383,7 @@ impl Recipe {
             what,
         };
         let mut table: toml::Table = toml::from_str(text).map_err(|e| fail(explain(&e)))?;
+        resolve(&mut table, &folder_of(path));
         for change in set {
             apply(&mut table, change).map_err(&fail)?;
         }
@@ -390,11 +398,10 @@ impl Recipe {
             });
         }
         // Without changes the parser's own error shows the line.
-        let mut recipe = if set.is_empty() {
-            toml::from_str::<Self>(text).map_err(|e| fail(explain(&e)))?
-        } else {
-            table.try_into::<Self>().map_err(|e| fail(explain(&e)))?
-        };
+        if set.is_empty() {
+            toml::from_str::<Self>(text).map_err(|e| fail(explain(&e)))?;
+        }
+        let mut recipe = table.try_into::<Self>().map_err(|e| fail(explain(&e)))?;
         if let Some(model) = &mut recipe.training.init_from {
             *model = model.replace("{objective}", &recipe.objective.name.to_string());
         }

@@ -80,10 +80,11 @@ pub fn evaluated(
         })?
     };
     // The recipe of a run may be older than a key's name.
-    let recipe = if path.file_name().is_some_and(|name| name == run::RECIPE) {
-        Recipe::read_resolved(&path)?
-    } else {
-        Recipe::read(&path, &[])?
+    let is_of_run = path.file_name().is_some_and(|name| name == run::RECIPE);
+    let recipe = match Recipe::read(&path, &[]) {
+        Err(Error::RenamedKeys { .. }) if is_of_run => Recipe::read_resolved(&path)?,
+        _ if data.is_none() => Recipe::read_resolved(&path)?,
+        read => read?,
     };
     // A run's own recipe has its soundscapes named already.
     let recipe = if recipe.data.test.is_empty() {

@@ -377,3 +377,51 @@ fn words_that_the_model_does_not_know_are_told() {
     );
     assert_eq!(notes(&["--like", "sounds/long.wav"]), serde_json::json!([]));
 }
+
+#[test]
+fn paths_in_a_recipe_are_relative_to_it() {
+    let place = with_sounds();
+    place.write(
+        "sounds/pairs.csv",
+        "path,caption\nDogs/growl.wav,a dog growls\nlong.wav,a horn\n",
+    );
+    fs_err::create_dir_all(place.path("mine/recipes")).unwrap();
+    let own = place.write(
+        "mine/recipes/own.toml",
+        "name = \"own\"\n[data]\n\
+         train = [{ kind = \"table\", file = \"../../sounds/pairs.csv\" }]\n\
+         validation = [{ kind = \"table\", file = \"../../sounds/pairs.csv\" }]\n\
+         [training]\ninit-from = \"tiny\"\n",
+    );
+    let said = place.json(&["data", "check", "--recipe", &own, "--json"]);
+    assert_eq!(said["complete"], true, "{said:#}");
+    // Those of --set are relative to the working directory, and the run's own recipe leads to the same files from everywhere.
+    let table = "data.validation=[{kind=\"table\",file=\"sounds/pairs.csv\"}]";
+    let small = [
+        "--set",
+        "training.epochs=1",
+        "--set",
+        "training.batch=2",
+        "--threads",
+        "1",
+    ];
+    let sentences = "objective.sentence-encoder=caption-static";
+    place.ok(&[
+        &["train", &own, "--run", "run", "--set", table, "--set", sentences],
+        &small[..],
+    ]
+    .concat());
+    let kept = fs_err::read_to_string(place.path("run/recipe.toml")).unwrap();
+    let pairs = fs_err::canonicalize(place.path("sounds/pairs.csv")).unwrap();
+    assert_eq!(kept.matches(pairs.to_str().unwrap()).count(), 2, "{kept}");
+    assert!(
+        kept.contains("\"tiny\""),
+        "the name of a model is no path: {kept}"
+    );
+    let elsewhere = place
+        .command(&["train", "recipes/own.toml", "--run", "../run", "--resume"])
+        .current_dir(place.path("mine"))
+        .output()
+        .unwrap();
+    assert!(elsewhere.status.success(), "{}", text(&elsewhere.stderr));
+}

@@ -1,6 +1,10 @@
 //! Keys of a recipe as text: changes such as `training.epochs=3`, names that were changed, names that were mistyped.
 
+use std::path::Path;
+
 use strsim::levenshtein;
+
+use super::paths::{folder_of, resolve};
 
 /// Keys that had another name: where they stood, and what they are called there now.
 pub(super) const RENAMED: [(&str, &str); 13] = [
@@ -50,6 +54,19 @@ pub(super) fn apply(table: &mut toml::Table, change: &str) -> Result<(), String>
         Some(value) => value,
         None => toml::Value::String(value.to_owned()),
     };
+    // A path in a change is relative to the working directory. The change alone tells which of its values are paths.
+    let mut alone = toml::Table::new();
+    insert(&mut alone, key, value, change)?;
+    resolve(&mut alone, &folder_of(Path::new("")));
+    let value = holder(&mut alone, key).and_then(|(table, key)| table.remove(key));
+    match value {
+        Some(value) => insert(table, key, value, change),
+        None => Err(format!("--set {change}: no key")),
+    }
+}
+
+/// Inserts a value at a dotted key.
+fn insert(table: &mut toml::Table, key: &str, value: toml::Value, change: &str) -> Result<(), String> {
     let mut at = table;
     let mut parts = key.split('.').peekable();
     while let Some(part) = parts.next() {

@@ -1,0 +1,121 @@
+//! Which values of a recipe are paths, and what they are relative to.
+
+use std::path::{Component, Path, PathBuf};
+
+/// Paths of a dataset.
+const OF_DATASETS: [&str; 5] = ["root", "audio", "file", "audio-folder", "exclude-audioset"];
+
+/// Keys of models, by name or folder: a value with a separator is a folder.
+const MODELS: [(&str, &str); 4] = [
+    ("audio", "weights"),
+    ("text", "weights"),
+    ("objective", "sentence-encoder"),
+    ("training", "init-from"),
+];
+
+/// Makes all paths of a recipe absolute; `folder` is what they are relative to.
+pub(super) fn resolve(table: &mut toml::Table, folder: &Path) {
+    if let Some(data) = table.get_mut("data").and_then(toml::Value::as_table_mut) {
+        for part in ["train", "validation", "test"] {
+            let sets = data.get_mut(part).and_then(toml::Value::as_array_mut);
+            for set in sets.into_iter().flatten().filter_map(toml::Value::as_table_mut) {
+                for key in OF_DATASETS {
+                    join(set.get_mut(key), folder);
+                }
+                let excluded = set.get_mut("exclude").and_then(toml::Value::as_table_mut);
+                for (_, path) in excluded.into_iter().flat_map(toml::Table::iter_mut) {
+                    join(Some(path), folder);
+                }
+            }
+        }
+    }
+    let soundscapes = table.get_mut("soundscapes").and_then(toml::Value::as_table_mut);
+    let recordings = soundscapes.and_then(|table| table.get_mut("recordings")?.as_table_mut());
+    join(recordings.and_then(|table| table.get_mut("folder")), folder);
+    for (part, key) in MODELS {
+        let value = table
+            .get_mut(part)
+            .and_then(|part| part.as_table_mut()?.get_mut(key));
+        let is_folder = |value: &&mut toml::Value| {
+            let text = value.as_str().unwrap_or_default();
+            text.contains(['/', '\\']) || text == "." || text == ".."
+        };
+        join(value.filter(is_folder), folder);
+    }
+}
+
+/// Makes one path absolute.
+fn join(value: Option<&mut toml::Value>, folder: &Path) {
+    if let Some(toml::Value::String(path)) = value
+        && !Path::new(path).is_absolute()
+        && let Some(joined) = above(folder, Path::new(path)).to_str()
+    {
+        joined.clone_into(path);
+    }
+}
+
+/// A path below a folder whose links are followed, or above it where it begins with `..`.
+fn above(folder: &Path, path: &Path) -> PathBuf {
+    let mut folder = folder.to_owned();
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next_if(|part| matches!(part, Component::ParentDir | Component::CurDir)) {
+        if part == Component::ParentDir {
+            folder.pop();
+        }
+    }
+    folder.extend(parts);
+    folder
+}
+
+/// The folder that a file is in, absolute, with its links followed; of no file, the working directory.
+pub(super) fn folder_of(file: &Path) -> PathBuf {
+    let folder = match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    fs_err::canonicalize(folder)
+        .or_else(|_| std::path::absolute(folder))
+        .unwrap_or_else(|_| folder.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_below_or_above_the_recipe() {
+        let text = r#"
+            [data]
+            train = [
+                { kind = "clotho", root = "../data/clotho", split = "development" },
+                { kind = "wavcaps", root = "wavcaps", exclude = { clotho = "../../x" }, exclude-audioset = "/ids.csv" },
+            ]
+            test = [{ kind = "table", file = "./pairs.csv", path-column = "file" }]
+            [audio]
+            weights = "passt-s"
+            [text]
+            weights = "../models/roberta"
+            [training]
+            init-from = "../runs/{objective}/best"
+        "#;
+        let mut table: toml::Table = toml::from_str(text).unwrap();
+        resolve(&mut table, Path::new("/home/me/recipes"));
+        let told = table.to_string();
+        for (path, times) in [
+            ("\"/home/me/data/clotho\"", 1),
+            ("\"/home/me/recipes/wavcaps\"", 1),
+            ("\"/home/x\"", 1),
+            ("\"/ids.csv\"", 1),
+            ("\"/home/me/recipes/pairs.csv\"", 1),
+            ("\"passt-s\"", 1),
+            ("\"/home/me/models/roberta\"", 1),
+            ("\"/home/me/runs/{objective}/best\"", 1),
+            ("\"file\"", 1),
+        ] {
+            assert_eq!(told.matches(path).count(), times, "{path} in {told}");
+        }
+        let again = table.clone();
+        resolve(&mut table, Path::new("/elsewhere"));
+        assert_eq!(table, again, "what is absolute stays");
+    }
+}
