@@ -409,6 +409,27 @@ impl Recipe {
         Ok(recipe)
     }
 
+    /// A warning if changes set how long a training is and leave the learning rate's decay where it was.
+    ///
+    /// # Errors
+    /// As [`Recipe::read`], for the recipe with the changes. Without them it may be anything.
+    pub fn epochs_warning(path: &Path, set: &[String]) -> Result<Option<String>, Error> {
+        let now = Self::read(path, set)?.training;
+        let Ok(Self { training: before, .. }) = Self::read(path, &[]) else {
+            return Ok(None);
+        };
+        let (epochs, decay) = (now.epochs, now.schedule.decay_epochs);
+        let is_kept = decay.to_bits() == before.schedule.decay_epochs.to_bits();
+        let fits = epochs == before.epochs || (epochs as f64 - decay).abs() < 1e-9;
+        Ok((is_kept && !fits).then(|| {
+            format!(
+                "training.epochs is {epochs} instead of {}, but the learning rate still decays until epoch {decay} \
+                 (training.schedule.decay-epochs); set both to change the length of the schedule",
+                before.epochs
+            )
+        }))
+    }
+
     /// The recipe as TOML.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, ValueEnum};
 use hark_evaluate::DirectionMetrics;
+use hark_learn::Recipe;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::trainer::OnEvent;
 use hark_study::runner::{Keep, Program};
@@ -101,6 +102,9 @@ pub fn run(args: &Args) -> Result<()> {
         corpora: args.corpora,
     };
     let plan = Plan::new(&args.recipe, &args.set, &overrides, args.folder.as_deref())?;
+    if let Some(warning) = Recipe::epochs_warning(&args.recipe, &args.set)? {
+        eprintln!("hark: warning: {warning}");
+    }
     let baseline = plan.baseline(args.baseline.as_deref())?;
     let options = RunOptions {
         jobs: args.jobs.map(NonZeroUsize::get),

@@ -58,6 +58,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let recipe = Recipe::read(&args.recipe, &args.set)?;
+    if let Some(warning) = Recipe::epochs_warning(&args.recipe, &args.set)? {
+        eprintln!("hark: warning: {warning}");
+    }
     let name = format!("{}-{}-{}", recipe.name, recipe.objective.name, recipe.seed);
     let folder = args.run.clone().unwrap_or_else(|| Path::new("runs").join(name));
     let threads = args.threads.count().get();

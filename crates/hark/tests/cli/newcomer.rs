@@ -425,3 +425,25 @@ fn paths_in_a_recipe_are_relative_to_it() {
         .unwrap();
     assert!(elsewhere.status.success(), "{}", text(&elsewhere.stderr));
 }
+
+#[test]
+fn epochs_that_leave_the_schedule_behind_are_told() {
+    let place = Place::new();
+    let own = place.write(
+        "own.toml",
+        "name = \"own\"\n[data]\ntrain = [{ kind = \"folder\", root = \"none\" }]\n\
+         validation = [{ kind = \"folder\", root = \"none\" }]\n\
+         [training]\ninit-from = \"tiny\"\nepochs = 25\nschedule = { decay-epochs = 20.0 }\n",
+    );
+    let warned = |changes: &[&str]| {
+        let set = changes.iter().flat_map(|change| ["--set", change]);
+        let failed = place.fails(&["train", &own].into_iter().chain(set).collect::<Vec<_>>());
+        failed.contains("warning: training.epochs is 3 instead of 25") && failed.contains("until epoch 20")
+    };
+    assert!(warned(&["training.epochs=3"]));
+    assert!(!warned(&["training.epochs=25"]), "as in the recipe");
+    assert!(!warned(&[
+        "training.epochs=3",
+        "training.schedule.decay-epochs=3.0"
+    ]));
+}
