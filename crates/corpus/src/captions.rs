@@ -47,7 +47,8 @@ impl CaptionSet {
     /// ```
     ///
     /// # Errors
-    /// Any [`Error`] but those of ratings and of [`CaptionSet::merge`]. The first fault ends the reading.
+    /// Any [`Error`] but those of ratings and of [`CaptionSet::merge`]. Of a table, [`Error::Faults`] has all rows that are wrong;
+    /// elsewhere the first fault ends the reading.
     pub fn read(path: &Path, format: &Format) -> Result<Self, Error> {
         let mut reader = open(path)?;
         Self::read_from(&mut reader, path, format)
@@ -189,7 +190,12 @@ pub(crate) struct Filling {
     index: HashMap<String, usize>,
     path: Arc<Path>,
     limits: Limits,
+    faults: Vec<Error>,
+    more_faults: usize,
 }
+
+/// Faults of a file that are told one by one; further ones are counted.
+const MAX_FAULTS: usize = 20;
 
 impl Filling {
     pub(crate) fn new(path: Arc<Path>, limits: Limits) -> Self {
@@ -198,6 +204,17 @@ impl Filling {
             index: HashMap::new(),
             path,
             limits,
+            faults: Vec::new(),
+            more_faults: 0,
+        }
+    }
+
+    /// Keeps what is wrong with a row, so that all faults of a file are told at once. The set is refused when it is finished.
+    pub(crate) fn fault(&mut self, fault: Error) {
+        if self.faults.len() < MAX_FAULTS {
+            self.faults.push(fault);
+        } else {
+            self.more_faults += 1;
         }
     }
 
@@ -291,7 +308,17 @@ impl Filling {
         }
     }
 
-    pub(crate) fn finish(self) -> Result<CaptionSet, Error> {
+    pub(crate) fn finish(mut self) -> Result<CaptionSet, Error> {
+        if self.faults.len() > 1 {
+            return Err(Error::Faults {
+                path: self.path,
+                faults: self.faults,
+                more: self.more_faults,
+            });
+        }
+        if let Some(fault) = self.faults.pop() {
+            return Err(fault);
+        }
         if self.set.captions.is_empty() {
             return Err(Error::NoCaptions { path: self.path });
         }

@@ -237,6 +237,17 @@ pub enum Error {
         column: String,
     },
 
+    /// Several rows of a table are wrong.
+    #[error("cannot read {}: {} faults:\n{}", path.display(), faults.len() + more, fault_lines(path, faults, *more))]
+    Faults {
+        /// The file.
+        path: Arc<Path>,
+        /// The first of them, in the order of the file.
+        faults: Vec<Error>,
+        /// How many there are after these.
+        more: usize,
+    },
+
     /// A clip that a format with one row per clip names twice.
     #[error("{}: line {second}: clip {} is already on line {first}", path.display(), quoted(id))]
     DuplicateClip {
@@ -427,6 +438,17 @@ impl From<hark_work::progress::Cancelled> for Error {
 }
 
 impl Error {
+    /// The message, followed by those of its sources.
+    pub(crate) fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        text
+    }
+
     /// Readers of other crates hand our own errors back wrapped as I/O errors; this takes them out again.
     pub(crate) fn from_io(path: &Arc<Path>, error: io::Error) -> Self {
         error.downcast::<Self>().unwrap_or_else(|source| Self::Read {
@@ -466,6 +488,22 @@ impl Error {
             source: JsonError(error),
         }
     }
+}
+
+/// Faults of one file, one on each line, without its path.
+fn fault_lines(path: &Path, faults: &[Error], more: usize) -> String {
+    let before = format!("{}: ", path.display());
+    let mut lines: Vec<String> = faults
+        .iter()
+        .map(|fault| {
+            let text = fault.with_causes();
+            format!("  {}", text.strip_prefix(&before).unwrap_or(&text))
+        })
+        .collect();
+    if more > 0 {
+        lines.push(format!("  and {more} more"));
+    }
+    lines.join("\n")
 }
 
 /// Longer text from a file is cut in messages.

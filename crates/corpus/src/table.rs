@@ -3,7 +3,7 @@
 //! In: one or several caption columns and, if there is one, the column of the clip's id. Rows with the same id are
 //! captions of the same clip. Without an id column each row is its own clip, whose id is the number of the row, from
 //! 1, header and blank lines not counted. In JSON Lines a caption may be text or a list of text, an id text or a
-//! whole number. Refused: a row without one of the columns, or with an empty one.
+//! whole number. Refused: a row without one of the columns, or with an empty one; all such rows are told at once.
 
 use std::sync::Arc;
 
@@ -34,16 +34,44 @@ pub(crate) fn read_rows(
         .map(|name| rows.column(name).map(|column| (column, name)))
         .transpose()?;
     let mut number = 0;
-    while let Some(row) = rows.next_row()? {
+    loop {
         number += 1;
-        let clip = match id {
-            Some((column, name)) => set.clip(row.get(column), row.place(), name)?,
-            None => set.numbered_clip(number),
+        let row = match rows.next_row() {
+            Ok(Some(row)) => row,
+            Ok(None) => return Ok(()),
+            Err(fault @ Error::Ragged { .. }) => {
+                set.fault(fault);
+                continue;
+            }
+            // Nothing can be read after it.
+            Err(fault) => {
+                set.fault(fault);
+                return Ok(());
+            }
         };
+        let clip = match id {
+            Some((column, name)) => set.clip(row.get(column), row.place(), name),
+            None => Ok(set.numbered_clip(number)),
+        };
+        // Captions are looked at even if their clip has no name.
+        let clip = clip.unwrap_or_else(|fault| {
+            set.fault(fault);
+            0
+        });
         for (&column, name) in columns.iter().zip(captions) {
-            set.caption(clip, row.get(column), row.place(), name)?;
+            if let Err(fault) = set.caption(clip, row.get(column), row.place(), name) {
+                refuse(set, fault)?;
+            }
         }
     }
+}
+
+/// Keeps a fault of a row; one of the file as a whole ends the reading.
+fn refuse(set: &mut Filling, fault: Error) -> Result<(), Error> {
+    if matches!(fault, Error::TooManyCaptions { .. }) {
+        return Err(fault);
+    }
+    set.fault(fault);
     Ok(())
 }
 
@@ -73,8 +101,13 @@ pub(crate) fn read_json_lines(
             continue;
         }
         number += 1;
-        let fields: Fields =
-            serde_json::from_str(&text).map_err(|error| Error::from_json(&path, line - 1, error))?;
+        let fields: Fields = match serde_json::from_str(&text) {
+            Ok(fields) => fields,
+            Err(error) => {
+                set.fault(Error::from_json(&path, line - 1, error));
+                continue;
+            }
+        };
         if known.is_none() {
             let keys: Vec<String> = fields.keys().cloned().collect();
             known = usual(captions, id, &keys);
@@ -91,14 +124,27 @@ pub(crate) fn read_json_lines(
             path: &path,
             place,
         };
-        let clip = match id {
-            Some(name) => set.clip(object.id(name)?, place, name)?,
-            None => set.numbered_clip(number),
-        };
-        for name in captions {
-            for caption in object.captions(name)? {
-                set.caption(clip, caption, place, name)?;
-            }
+        if let Err(fault) = read_object(&object, captions, id.as_deref(), number, set) {
+            refuse(set, fault)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_object(
+    object: &Object<'_>,
+    captions: &[String],
+    id: Option<&str>,
+    number: u64,
+    set: &mut Filling,
+) -> Result<(), Error> {
+    let clip = match id {
+        Some(name) => set.clip(object.id(name)?, object.place, name)?,
+        None => set.numbered_clip(number),
+    };
+    for name in captions {
+        for caption in object.captions(name)? {
+            set.caption(clip, caption, object.place, name)?;
         }
     }
     Ok(())

@@ -78,7 +78,7 @@ impl DatasetConfig {
             Ok(state) => checked.state = state,
             Err(error) => {
                 checked.state.name = self.name();
-                checked.state.advice = vec![with_causes(&error)];
+                checked.state.advice = advice_of(error);
             }
         }
         if checked.state.found > 0 {
@@ -142,15 +142,16 @@ impl DatasetConfig {
     }
 }
 
-/// An error and what caused it, in one line.
-fn with_causes(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
+/// What is wrong with a dataset that cannot be read: several faults of a table one by one.
+fn advice_of(error: Error) -> Vec<String> {
+    let Error::Faults { path, faults, more } = error else {
+        return vec![error.with_causes()];
+    };
+    let mut advice: Vec<String> = faults.iter().map(Error::with_causes).collect();
+    if more > 0 {
+        advice.push(format!("{}: {more} more faults", path.display()));
     }
-    text
+    advice
 }
 
 fn not_there(error: &Error) -> String {

@@ -447,3 +447,44 @@ fn epochs_that_leave_the_schedule_behind_are_told() {
         "training.schedule.decay-epochs=3.0"
     ]));
 }
+
+#[test]
+fn all_faults_of_a_table_are_told_at_once() {
+    let place = Place::new();
+    let mut table = String::from("path,caption\na.wav,\nb.wav,rain,wind\n,dogs bark\n");
+    place.write("pairs.csv", &table);
+    let check = |file: &str| {
+        let output = place.run(&["data", "check", "table", file, "--json"]);
+        assert_eq!(output.status.code(), Some(1));
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let advice = said["sets"][0]["advice"].as_array().unwrap();
+        advice
+            .iter()
+            .map(|one| one.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let told = check("pairs.csv");
+    assert_eq!(told.len(), 3, "{told:?}");
+    for (told, expected) in told.iter().zip([
+        "line 2: \"caption\" is empty",
+        "line 3: 3 fields, expected 2",
+        "line 4: \"path\" is empty",
+    ]) {
+        assert!(told.contains(expected), "{told}");
+    }
+    table.push_str(&"x.wav,\n".repeat(20));
+    place.write("pairs.csv", &table);
+    let told = check("pairs.csv");
+    assert_eq!(told.len(), 21, "{told:?}");
+    assert!(told[20].ends_with("3 more faults"), "{told:?}");
+    place.write(
+        "pairs.jsonl",
+        "{\"path\": \"a.wav\", \"caption\": 3}\n{\"path\"\n{\"caption\": \"rain\"}\n",
+    );
+    assert_eq!(check("pairs.jsonl").len(), 3);
+    let others = place.fails(&["embed", "--captions", "pairs.csv", "-o", "out.npy"]);
+    assert!(
+        others.contains("23 faults:\n  line 2: \"caption\" is empty\n"),
+        "{others}"
+    );
+}
