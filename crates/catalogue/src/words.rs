@@ -190,17 +190,13 @@ fn parts(text: &str) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     let mut rest = text[..text.floor_char_boundary(FARTHEST)].trim_start();
     while !rest.is_empty() {
-        let after = match phrase(rest) {
-            Some((phrase, after)) => {
-                parts.push(Part::Phrase(phrase));
-                after
-            }
-            None => {
-                let (plain, after) = rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len()));
-                parts.push(Part::Plain(plain));
-                after
-            }
+        let (part, after) = if let Some((phrase, after)) = phrase(rest) {
+            (Part::Phrase(phrase), after)
+        } else {
+            let (plain, after) = rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len()));
+            (Part::Plain(plain), after)
         };
+        parts.push(part);
         rest = after.trim_start();
     }
     parts

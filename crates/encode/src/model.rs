@@ -168,7 +168,10 @@ impl TextEncoder {
     /// # Errors
     /// If the tokenizer cannot take the text.
     pub fn knows(&self, text: &str) -> Result<bool, Error> {
-        self.tokenizer.knows(&self.card.prepare(text))
+        match &self.kind {
+            TextKind::Tower(tower) => tower.tokenizer.knows(&tower.card.prepare(text)),
+            TextKind::Sentence { encoder, .. } => encoder.knows(text),
+        }
     }
 
     /// Embeds texts; row i belongs to text i.

@@ -55,6 +55,22 @@ impl Lexicon {
         units
     }
 
+    /// Whether a word of a text is a unit, or begins with one of at least three letters.
+    pub fn knows(&self, text: &str) -> bool {
+        /// A shorter piece begins too many words to tell anything.
+        const MIN_LETTERS: usize = 3;
+        let mut known = false;
+        for_each_word(text, |word| {
+            let ends = word.char_indices().map(|(at, c)| at + c.len_utf8());
+            let starts = ends.skip(MIN_LETTERS - 1).take(MAX_LENGTH);
+            known |= self.numbers.contains_key(word)
+                || starts
+                    .into_iter()
+                    .any(|end| self.numbers.contains_key(&word[..end]));
+        });
+        known
+    }
+
     fn push_word(&self, word: &str, units: &mut Vec<u32>) {
         if word.len() <= MAX_LENGTH
             && let Some(&number) = self.numbers.get(word)
@@ -149,6 +165,21 @@ mod tests {
         let mut pairs = Vec::new();
         for_each_pair(text, |pair| pairs.push(pair.to_owned()));
         pairs
+    }
+
+    #[test]
+    fn a_word_is_known_by_itself_or_by_its_beginning() {
+        let lexicon = Lexicon::new(["dog", "ra", "##in", "x"]);
+        for (text, known) in [
+            ("a dog", true),
+            ("Dogs!", true),
+            ("rain", false),
+            ("x", true),
+            ("zzxqy", false),
+            ("?!", false),
+        ] {
+            assert_eq!(lexicon.knows(text), known, "{text}");
+        }
     }
 
     #[test]

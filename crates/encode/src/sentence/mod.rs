@@ -141,6 +141,17 @@ impl SentenceEncoder {
         }
     }
 
+    /// Whether the encoder's vocabulary has a word of a text, see [`Tokenizer::knows`](crate::tokenize::Tokenizer::knows).
+    ///
+    /// # Errors
+    /// [`Error::Tokenizer`].
+    pub fn knows(&self, text: &str) -> Result<bool, Error> {
+        match &self.kind {
+            Kind::Transformer(encoder) => encoder.tokenizer().knows(text),
+            Kind::Static(encoder) => Ok(encoder.knows(text)),
+        }
+    }
+
     /// Embeds captions; row i belongs to caption i.
     ///
     /// # Errors

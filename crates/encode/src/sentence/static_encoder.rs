@@ -276,6 +276,11 @@ impl StaticEncoder {
         self.lexicon.len()
     }
 
+    /// Whether a word of a text is a unit, or begins with one of at least three letters.
+    pub fn knows(&self, text: &str) -> bool {
+        self.lexicon.knows(text)
+    }
+
     /// Where it comes from.
     pub fn card(&self) -> &Card {
         &self.card

@@ -44,13 +44,15 @@ pub(super) fn resolve(table: &mut toml::Table, folder: &Path) {
     }
 }
 
-/// Makes one path absolute.
-fn join(value: Option<&mut toml::Value>, folder: &Path) {
-    if let Some(toml::Value::String(path)) = value
-        && !Path::new(path).is_absolute()
-        && let Some(joined) = above(folder, Path::new(path)).to_str()
-    {
-        joined.clone_into(path);
+/// Makes paths absolute. What is no text is no path, and is refused when the recipe is read.
+fn join<'a>(values: impl IntoIterator<Item = &'a mut toml::Value>, folder: &Path) {
+    for value in values {
+        if let toml::Value::String(path) = value
+            && !Path::new(path).is_absolute()
+            && let Some(joined) = above(folder, Path::new(path)).to_str()
+        {
+            joined.clone_into(path);
+        }
     }
 }
 
