@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use hark_models::{Hub, ModelStore};
+use hark_models::{Hub, ModelStore, Releases};
 
 /// Caches are in `HARK_HOME`, or in `hark` in the user's cache folder by the XDG specification. Libraries and models take hours to
 /// make and are not a cache: they are in `HARK_HOME` too, or in `hark` in the user's data folder.
@@ -76,6 +76,14 @@ impl Home {
     pub fn embeddings(&self) -> PathBuf {
         self.cache.join("embeddings")
     }
+}
+
+/// Releases on GitHub; `HARK_GITHUB` names a mirror.
+pub fn releases() -> Releases {
+    let mirror = std::env::var("HARK_GITHUB")
+        .ok()
+        .filter(|value| !value.is_empty());
+    Releases::new(mirror.as_deref().unwrap_or(Releases::PUBLIC))
 }
 
 /// The hub of the environment: `HF_ENDPOINT` names a mirror, `HF_TOKEN` is for one that asks for it.

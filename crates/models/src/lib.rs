@@ -17,8 +17,8 @@ mod pull;
 mod store;
 
 pub use error::Error;
-pub use hub::Hub;
+pub use hub::{Hub, Releases};
 pub use info::ModelInfo;
-pub use published::{PUBLISHED, Packages, PublishedFile, PublishedModel};
+pub use published::{PUBLISHED, Packages, Published, PublishedFile, PublishedModel};
 pub use pull::{Card, CardFile, OnPullEvent, PullEvent, Pulled, Sources};
 pub use store::{Ability, BUILT_IN, BridgeOptions, Imported, Listed, Model, ModelStore, State};

