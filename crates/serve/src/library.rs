@@ -122,6 +122,41 @@ pub(crate) async fn library(server: Arc<Server>) -> Result<Response<Body>, ApiEr
         .await
 }
 
+/// Most unreadable files that one answer lists.
+const MAX_FAILURES: usize = 1000;
+
+#[derive(Serialize)]
+struct Failures<'a> {
+    files: Vec<Unread<'a>>,
+    left_out: usize,
+}
+
+#[derive(Serialize)]
+struct Unread<'a> {
+    path: &'a str,
+    reason: String,
+}
+
+/// The files that could not be read, by path, each with the reason.
+pub(crate) async fn failures(server: Arc<Server>) -> Result<Response<Body>, ApiError> {
+    server
+        .looking(|server| {
+            let all = server.store.failures()?;
+            let first = all.iter().take(MAX_FAILURES);
+            json(&Failures {
+                files: first
+                    .map(|failure| Unread {
+                        path: &failure.path,
+                        // The path is beside it.
+                        reason: failure.message.replace(&format!(" {}:", failure.path), ":"),
+                    })
+                    .collect(),
+                left_out: all.len().saturating_sub(MAX_FAILURES),
+            })
+        })
+        .await
+}
+
 #[derive(Serialize)]
 struct OneFile<'a> {
     #[serde(flatten)]

@@ -101,6 +101,9 @@ pub(crate) const ROUTES: &[Route] = &[
     Route::new(Method::GET, "/api/library", Access::Token, &[], |server, _| {
         Box::pin(library::library(server))
     }),
+    Route::new(Method::GET, "/api/failures", Access::Token, &[], |server, _| {
+        Box::pin(library::failures(server))
+    }),
     Route::new(
         Method::GET,
         "/api/search",

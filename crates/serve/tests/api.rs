@@ -188,6 +188,18 @@ fn the_library_and_its_health() {
         library["limits"],
         json!({"results": 1000, "upload_bytes": 12345, "query_bytes": 1000})
     );
+    let failures = world.get("/api/failures").json();
+    assert_eq!(
+        (&library["failures"], &failures["left_out"]),
+        (&json!(1), &json!(0))
+    );
+    assert_eq!(failures["files"][0]["reason"], "unknown format");
+    assert!(
+        failures["files"][0]["path"]
+            .as_str()
+            .unwrap()
+            .ends_with("/<b>.wav")
+    );
     assert_eq!(
         world.get("/health").json(),
         json!({"status": "ok", "files": 6, "windows": 8})

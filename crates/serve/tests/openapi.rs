@@ -397,6 +397,7 @@ fn answers_fit_their_schemas() {
             );
         }
     }
+    get("/api/failures", "/api/failures", 200);
     get("/api/search", "/api/search?like=99", 404);
     get("/api/search", "/api/search?limit=0", 400);
     get("/api/search", "/api/search?q=breakdown", 500);
@@ -435,6 +436,7 @@ fn answers_fit_their_schemas() {
         .store(true, std::sync::atomic::Ordering::SeqCst);
     get("/health", "/health", 503);
     get("/api/library", "/api/library", 500);
+    get("/api/failures", "/api/failures", 500);
     get("/metrics", "/metrics", 500);
 }
 

@@ -230,13 +230,15 @@ const SINGLE = ["min_seconds", "max_seconds", "min_rate", "max_rate", "audio_for
 const NO_FILTERS = { mode: "fused", windows: "one", folders: [], tags: [], ...Object.fromEntries(SINGLE.map((name) => [name, ""])) };
 
 /**
- * Nothing asked. `earlier` is the text that was in the box before a sound replaced it; `typing`: the last word may be incomplete;
- * `read`: the text as the server read it for the last answer, words and exclusions.
+ * Nothing asked. `earlier` is the text that was in the box before a sound replaced it, `dropped` the filters that were set then;
+ * `typing`: the last word may be incomplete; `read`: the text as the server read it for the last answer, words and exclusions.
  */
-const blank = () => ({ ...NO_FILTERS, text: "", typing: false, read: { q: "", not: [] }, earlier: "", like: null, upload: null });
+const blank = () => ({
+  ...NO_FILTERS, text: "", typing: false, read: { q: "", not: [] }, earlier: "", dropped: null, like: null, upload: null,
+});
 
 let search = blank();
-// Recordings that were dropped, by the number that the history keeps; they are gone when the page is.
+// Recordings that were dropped, by the key that the history keeps. `kept` has them for when the page is loaded again.
 const uploads = new Map();
 
 /** Whether anything is searched for, rather than looked through. */
@@ -281,6 +283,7 @@ function fromAddress() {
   }
   what.upload = uploads.get(history.state?.upload) ?? null;
   what.earlier = history.state?.earlier ?? "";
+  what.dropped = history.state?.dropped ?? null;
   if (["meaning", "words"].includes(from.get("mode"))) what.mode = from.get("mode");
   if (from.get("windows") === "all") what.windows = "all";
   what.folders = from.getAll("folder");
@@ -291,7 +294,8 @@ function fromAddress() {
 
 /** Writes the search into the address bar: as a step that Back undoes, or in place of the last. */
 function keep(push = false) {
-  const state = { upload: search.upload?.id ?? null, earlier: search.earlier, name: search.like?.name ?? "" };
+  const { upload, like, earlier, dropped } = search;
+  const state = { upload: upload?.id ?? null, earlier, dropped, name: upload?.name ?? like?.name ?? "" };
   history[push ? "pushState" : "replaceState"](state, "", address(search));
   const text = search.text.trim();
   document.title = text ? `${text} – hark` : search.like ? `like ${search.like.name} – hark` : "hark";
@@ -462,6 +466,8 @@ function afterHits(got) {
   summarise(got);
   const none = list.rows.length === 0;
   $("nothing").hidden = !none;
+  // A feed must have articles.
+  $("hits").setAttribute("role", none ? "group" : "feed");
   if (none) explainNothing();
   $("welcome").hidden = asks(list.what) || filterChips(list.what).length > 0 || none;
   $("more").hidden = !list.more;
@@ -495,8 +501,11 @@ function explainNothing() {
     buttons.push(button);
   };
   let text = "No results.";
-  if (!library.files) text = "This library is empty. Add recordings with hark index.";
-  else if (filterChips({ ...list.what, mode: "fused", windows: "one", text: "" }).length) {
+  let command = null;
+  if (!library.files) {
+    text = "This library is empty. Add a folder of recordings with this command, then reload the page:";
+    command = library.name === "default" ? "hark index FOLDER" : `hark index FOLDER --name ${library.name}`;
+  } else if (filterChips({ ...list.what, mode: "fused", windows: "one", text: "" }).length) {
     text = "No recording matches these filters.";
     way("Reset filters", resetFilters);
   } else if (list.what.mode === "words") {
@@ -506,7 +515,7 @@ function explainNothing() {
     text = "Every result is excluded.";
     way("Search without exclusions", () => change({ text: list.what.read.q }));
   }
-  $("nothing").firstElementChild.textContent = text;
+  $("nothing").firstElementChild.replaceChildren(text, ...(command ? [" ", make("code", {}, command)] : []));
   $("nothing").lastElementChild.replaceChildren(...buttons);
 }
 
@@ -635,11 +644,19 @@ $("hits").addEventListener("click", (event) => {
   act[control?.dataset.do]?.();
 });
 
+/** Searches the whole library for what sounds alike: filters that led to a sound would hide most of what is like it. */
 function moreLike(row) {
   const { file, start, end } = row.hit;
   // A moment is named by its middle: the windows of a recording overlap, and each has its own.
   const middle = start === null ? null : (start + end) / 2;
-  change({ like: { id: String(file.id), start: middle, name: file.name }, upload: null, text: "", earlier: search.text || search.earlier }, { push: true });
+  const { windows } = search;
+  const narrowed = filterChips({ ...search, windows: "one" }).length > 0;
+  const dropped = narrowed ? Object.fromEntries(Object.keys(NO_FILTERS).map((name) => [name, search[name]])) : search.dropped;
+  change({
+    ...NO_FILTERS, windows, dropped, like: { id: String(file.id), start: middle, name: file.name }, upload: null, text: "",
+    earlier: search.text || search.earlier,
+  }, { push: true });
+  if (narrowed) say("The filters were removed. Restore filters puts them back.");
 }
 
 async function copyPath(row) {
@@ -1086,7 +1103,8 @@ function toggleIn(name, value) {
   change({ [name]: has ? search[name].filter((other) => other !== value) : [...search[name], value] });
 }
 
-const resetFilters = () => change({ ...NO_FILTERS });
+const resetFilters = () => change({ ...NO_FILTERS, dropped: null });
+const restoreFilters = () => change({ ...search.dropped, dropped: null }, { push: true });
 
 /** What narrows a search, as labels with what takes each away. */
 function filterChips(what) {
@@ -1126,8 +1144,11 @@ function chip(label, remove, extra = {}) {
   return make("li", { class: kind, title: extra.title ?? label }, ...mark, make("span", {}, label), ...(extra.children ?? []), close);
 }
 
-/** Takes the sound away; the text that it replaced comes back. */
-const withoutSound = () => change({ like: null, upload: null, text: search.text || search.earlier, earlier: "" }, { push: true });
+/** Takes the sound away; the text and the filters that it replaced come back, unless there are others by now. */
+function withoutSound() {
+  const filters = filterChips(search).length ? {} : search.dropped ?? {};
+  change({ ...filters, dropped: null, like: null, upload: null, text: search.text || search.earlier, earlier: "" }, { push: true });
+}
 
 /** Shows what is asked: in the chips and in the panel. */
 function showSearch() {
@@ -1149,6 +1170,12 @@ function showSearch() {
     const all = make("button", { class: "plain", type: "button" }, "Reset filters");
     all.addEventListener("click", () => { resetFilters(); $("hits").focus({ preventScroll: true }); });
     chips.push(make("li", {}, all));
+  }
+  if (search.dropped) {
+    const back = make("button", { class: "plain", type: "button" }, "Restore filters");
+    back.addEventListener("click", () => { restoreFilters(); $("hits").focus({ preventScroll: true }); });
+    const were = filterChips({ ...search.dropped, windows: "one" }).map(([label]) => label).join(", ");
+    chips.push(make("li", { class: "dropped", title: were }, make("span", {}, "Filters removed for this search"), back));
   }
   $("chips").replaceChildren(...chips);
   $("count").textContent = panel;
@@ -1274,12 +1301,78 @@ $("filters").addEventListener("input", (event) => {
 
 // ---------------------------------------------------------------- Searching by a recording
 
-let uploadCount = 0;
+/**
+ * Dropped recordings, for when the page is loaded again: the newest few, for a day. They stay in this browser. Where the browser
+ * refuses (private windows, a full disk), nothing is kept, and the page says so when it misses one.
+ */
+const KEPT_UPLOADS = 4;
+const KEPT_MS = 24 * 3600 * 1000;
+const kept = {
+  /** What `act` gives for the store of recordings, or null if the browser has none. */
+  async with(mode, act) {
+    const ended = (request) => new Promise((resolve, reject) => {
+      request.onsuccess = () => resolve(request.result);
+      request.onerror = request.onblocked = () => reject(request.error);
+    });
+    let database = null;
+    try {
+      const opening = indexedDB.open("hark", 1);
+      opening.onupgradeneeded = () => opening.result.createObjectStore("uploads", { keyPath: "id" });
+      database = await ended(opening);
+      return await act(database.transaction("uploads", mode).objectStore("uploads"), ended);
+    } catch {
+      return null;
+    } finally {
+      database?.close();
+    }
+  },
+  async put({ id, name, file }) {
+    // The bytes, and not the file on disk, which may change or go.
+    const bytes = await file.arrayBuffer().catch(() => null);
+    if (!bytes) return;
+    await this.with("readwrite", async (store, ended) => {
+      // Keys begin with the time: the oldest come first.
+      const ids = await ended(store.getAllKeys());
+      const old = String(Date.now() - KEPT_MS);
+      ids.filter((other, i) => i <= ids.length - KEPT_UPLOADS || other < old).forEach((other) => store.delete(other));
+      await ended(store.put({ id, name, bytes }));
+    });
+  },
+  get(id) {
+    return this.with("readonly", (store, ended) => ended(store.get(id)));
+  },
+};
+
+/** Takes the recording that the history names from what was kept; false if it is gone. */
+async function recall() {
+  const { upload: id, name } = history.state ?? {};
+  if (!id || uploads.has(id)) return true;
+  const found = await kept.get(id);
+  if (!found) return false;
+  uploads.set(id, { id, name, file: new File([found.bytes], name), done: false });
+  return true;
+}
+
+/** Makes the search what the address bar and the history say, and asks. */
+async function follow() {
+  const { name } = history.state ?? {};
+  const whole = await recall();
+  search = fromAddress();
+  $("q").value = search.text;
+  showSearch();
+  nameLike();
+  if (whole) { ask(); return; }
+  keep();
+  trouble(new Trouble(`${name} is no longer in this browser. Drop it again to search by it.`));
+  ask(1, false);
+}
+
 function searchBy(file) {
-  const upload = { id: uploadCount += 1, file, name: file.name || "recording", done: false };
+  const upload = { id: `${Date.now()}-${Math.random().toString(36).slice(2)}`, file, name: file.name || "recording", done: false };
   uploads.set(upload.id, upload);
   $("trouble").replaceChildren();
   change({ upload, like: null, text: "", earlier: search.text || search.earlier }, { push: true });
+  if (file.size <= library.limits.upload_bytes) kept.put(upload);
 }
 
 /** How far sending is; null: it is sent, and the server listens. */
@@ -1340,13 +1433,7 @@ $("ask").addEventListener("submit", (event) => {
   ask();
 });
 
-addEventListener("popstate", () => {
-  search = fromAddress();
-  $("q").value = search.text;
-  showSearch();
-  nameLike();
-  ask();
-});
+addEventListener("popstate", follow);
 
 /** Escape: stop what plays, or else clear what is asked. */
 function escape() {
@@ -1392,7 +1479,7 @@ function keyAction(key, target, shift) {
 }
 
 $("open-help").addEventListener("click", () => $("help").showModal());
-for (const id of ["help", "about"]) {
+for (const id of ["help", "about", "failures"]) {
   // A click on the ground around a dialog closes it; the event's target is the dialog itself only there.
   $(id).addEventListener("click", (event) => { if (event.target === $(id)) $(id).close(); });
 }
@@ -1453,9 +1540,13 @@ for (const example of EXAMPLES) {
 
 function showLibrary() {
   const failures = Array.isArray(library.failures) ? library.failures.length : library.failures;
-  const unread = failures ? `${number.format(failures)} unreadable` : "";
-  const parts = [library.name, counted(library.files, "recording", "recordings"), hours(library.seconds), library.model, unread];
+  const parts = [library.name, counted(library.files, "recording", "recordings"), hours(library.seconds), library.model];
   $("library").textContent = parts.filter(Boolean).join(" · ");
+  if (failures) {
+    const unread = make("button", { type: "button", id: "unread", "aria-haspopup": "dialog" }, `${number.format(failures)} could not be read`);
+    unread.addEventListener("click", showUnread);
+    $("library").append(" · ", unread);
+  }
   $("library").title = library.roots.join("\n");
   for (const name of ["min_rate", "max_rate"]) {
     const field = $("filters").elements[name];
@@ -1468,6 +1559,23 @@ function showLibrary() {
   choices("audio_format", library.formats, String);
   choices("channels", library.channels, channelName);
   $("q").maxLength = library.limits.query_bytes;
+}
+
+/** The files that could not be read, each with the reason. */
+async function showUnread() {
+  let got;
+  try {
+    got = await api("/api/failures");
+  } catch (error) {
+    trouble(error, showUnread);
+    return;
+  }
+  $("trouble").replaceChildren();
+  $("failures-title").textContent = got.files.length === 1 ? "1 file could not be read" : `${number.format(got.files.length + got.left_out)} files could not be read`;
+  $("failures-list").replaceChildren(...got.files.flatMap(({ path, reason }) => [make("dt", {}, make("bdi", {}, path)), make("dd", {}, reason)]));
+  $("failures-more").hidden = got.left_out === 0;
+  $("failures-more").textContent = `and ${number.format(got.left_out)} more`;
+  $("failures").showModal();
 }
 
 /** The name of the recording that the address asks for the like of. */
@@ -1500,11 +1608,7 @@ async function start() {
   }
   $("trouble").replaceChildren();
   showLibrary();
-  search = fromAddress();
-  $("q").value = search.text;
-  showSearch();
-  nameLike();
-  ask();
+  await follow();
 }
 
 start();

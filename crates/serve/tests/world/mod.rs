@@ -31,6 +31,7 @@ pub struct Memory {
     pub settings: Settings,
     pub roots: Vec<String>,
     pub entries: Mutex<BTreeMap<i64, Entry>>,
+    pub failures: Vec<Failure>,
     pub broken: AtomicBool,
 }
 
@@ -94,7 +95,7 @@ impl Store for Memory {
     }
 
     fn failures(&self) -> Result<Vec<Failure>, Error> {
-        Ok(Vec::new())
+        self.each_entry(|_| self.failures.clone())
     }
 
     fn apply(&self, _: &[Change]) -> Result<(), Error> {
@@ -178,7 +179,7 @@ impl Store for Memory {
             files: entries.len() as u64,
             windows: entries.values().map(|e| e.windows.len() as u64).sum(),
             seconds: entries.values().map(|e| e.sound.seconds).sum(),
-            failures: 0,
+            failures: self.failures.len() as u64,
             roots: self.roots.clone(),
             folders: self
                 .roots
@@ -414,6 +415,11 @@ impl World {
                 hop_seconds: 5.0,
             },
             roots: vec![root.to_str().unwrap().to_owned()],
+            failures: vec![Failure {
+                path: root.join("<b>.wav").to_str().unwrap().to_owned(),
+                stat: Stat { size: 3, modified: 0 },
+                message: "unknown format".into(),
+            }],
             entries: Mutex::new((1..).zip(entries).collect()),
             broken: AtomicBool::new(false),
         });
