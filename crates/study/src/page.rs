@@ -27,12 +27,15 @@ body { margin: 0 auto; max-width: 72rem; padding: 1rem 1.25rem 3rem; color: var(
 h1 { font-size: 1.6rem; line-height: 1.2; }
 h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid var(--rule); }
 p, li { max-width: 46rem; }
+h1, p, li, caption, figcaption { overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; margin: 1rem 0 1.6rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
 caption { caption-side: top; text-align: left; padding-bottom: .5rem; color: var(--quiet);
   max-width: min(46rem, calc(100vw - 2.5rem)); }
 th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap; }
 th[scope=row], td.text, th.text { text-align: left; }
+.words :is(th, td.text) { min-width: 4.5rem; white-space: normal; }
+.words :is(th, td) { padding: .25rem .45rem; }
 thead th { border-bottom: 1px solid var(--rule); font-weight: 600; }
 thead th[scope=colgroup] { text-align: center; }
 tbody th { font-weight: normal; }
@@ -103,7 +106,7 @@ pub fn html(study: &Study) -> Result<String, Error> {
     }
     out += "<h2>Recipe and provenance</h2>\n";
     out += &format!(
-        "<details>\n<summary>The recipe, with all defaults filled in</summary>\n<pre><code>{}</code></pre>\n</details>\n",
+        "<details>\n<summary>The recipe, with all defaults filled in</summary>\n<pre tabindex=\"0\"><code>{}</code></pre>\n</details>\n",
         escape::html(&study.recipe)
     );
     out += &html_provenance(study);
@@ -297,7 +300,7 @@ fn html_rows<const N: usize>(
     let text = |at: usize| class(&[if at < texts { "text" } else { "" }]);
     let mut out = scroll_box(label);
     out += &format!(
-        "<table>\n<caption>{}</caption>\n<thead>\n<tr>",
+        "<table class=\"words\">\n<caption>{}</caption>\n<thead>\n<tr>",
         escape::html(caption)
     );
     for (at, title) in header.iter().enumerate() {

@@ -2,8 +2,10 @@
 //
 // Run through scripts/browser, which installs what this needs. Variables:
 //   HARK_URL      the server, such as http://127.0.0.1:8000
+//   HARK_EMPTY_URL  a server of a library called empty, which is; the check of its page is left out without it
 //   HARK_QUERY    words that at least two recordings answer to
 //   HARK_DROP     a recording to drop on the page
+//   HARK_REPORT   a report.html of `hark reproduce`; the check of it is left out without it
 //   HARK_TOKEN    the server's token, if it has one
 //   HARK_SHOTS    a folder for screenshots; none are kept without it
 //   CHROMIUM      the browser's program
@@ -25,8 +27,10 @@ const given = (name) => {
   return value;
 };
 const URL_ = given("HARK_URL").replace(/\/$/, "");
+const EMPTY_URL = process.env.HARK_EMPTY_URL ?? "";
 const QUERY = given("HARK_QUERY");
 const DROP = given("HARK_DROP");
+const REPORT = process.env.HARK_REPORT ?? "";
 const TOKEN = process.env.HARK_TOKEN ?? "";
 const SHOTS = process.env.HARK_SHOTS ?? "";
 const WAIT = 60000;
@@ -51,7 +55,7 @@ const audioAnswers = [];
 let forgiven = null;
 context.on("request", (request) => {
   const url = new URL(request.url());
-  if (["http:", "https:", "ws:", "wss:"].includes(url.protocol) && url.origin !== URL_) foreign.push(request.url());
+  if (["http:", "https:", "ws:", "wss:"].includes(url.protocol) && ![URL_, EMPTY_URL].includes(url.origin)) foreign.push(request.url());
 });
 context.on("response", (response) => {
   if (/\/api\/files\/[^/]+\/audio/.test(response.url())) audioAnswers.push({ url: response.url(), status: response.status() });
@@ -365,6 +369,27 @@ check("more like this, taken back by its chip and by Back", async () => {
   assert.deepEqual(await names(), before, "Back too");
 });
 
+check("more like this drops the filters, says so, and gives them back", async () => {
+  await begin(`/?q=${encodeURIComponent(QUERY)}&max_seconds=2&mode=words`);
+  const before = await names();
+  assert.ok(before.length > 0);
+  const like = () => answered(() => rows.first().locator("[data-do=like]").click(), (query) => query.has("like"));
+  const got = await like();
+  const note = page.locator("#chips .dropped");
+  assert.match(await note.textContent(), /Filters removed/);
+  assert.match(await note.getAttribute("title"), /length up to 0:02/, "which ones is told");
+  assert.ok(got.hits.some((hit) => hit.file.seconds > 2), "the whole library is searched");
+  assert.ok(!new URL(page.url()).searchParams.has("max_seconds"));
+  await page.reload();
+  await note.waitFor();
+  const narrow = await answered(() => note.locator("button").click(), (query) => query.has("like") && query.get("max_seconds") === "2");
+  assert.ok(narrow.hits.every((hit) => hit.file.seconds <= 2));
+  assert.equal(await note.count(), 0);
+  await answered(() => page.goBack(), (query) => query.has("like") && !query.has("max_seconds"));
+  await answered(() => soundChip.locator("button").click(), (query) => query.get("q") === QUERY && query.get("max_seconds") === "2");
+  assert.deepEqual(await names(), before, "without the chip all is as before");
+});
+
 check("a dropped recording is searched by", async () => {
   await begin();
   const before = await names();
@@ -379,6 +404,64 @@ check("a dropped recording is searched by", async () => {
   await answered(() => soundChip.locator("button").click());
   assert.deepEqual(await names(), before);
 });
+
+/** The keys of the recordings that the browser keeps; `clear` removes them. */
+const keptUploads = (clear = false) => page.evaluate((all) => new Promise((resolve, reject) => {
+  const opening = indexedDB.open("hark", 1);
+  opening.onerror = reject;
+  opening.onsuccess = () => {
+    const store = opening.result.transaction("uploads", "readwrite").objectStore("uploads");
+    const keys = store.getAllKeys();
+    if (all) store.clear();
+    store.transaction.oncomplete = () => { opening.result.close(); resolve(keys.result); };
+  };
+}), clear);
+
+check("a dropped recording survives a reload, and the page says when it cannot", async () => {
+  await begin();
+  for (let nth = 0; nth < 6; nth += 1) {
+    const before = await keptUploads();
+    await answered(() => drop(path.basename(DROP), readFileSync(DROP)));
+    while ((await keptUploads()).at(-1) === before.at(-1)) await page.evaluate(() => new Promise(requestAnimationFrame));
+  }
+  assert.equal((await keptUploads()).length, 4, "the newest are kept");
+  const before = await names();
+  await answered(() => page.reload());
+  assert.ok((await soundChip.textContent()).includes(path.basename(DROP)), "the chip names the file");
+  assert.deepEqual(await names(), before);
+  await keptUploads(true);
+  await page.reload();
+  await until("it says so", () => /no longer in this browser. Drop it again/.test(document.getElementById("trouble").textContent));
+  await rows.first().waitFor();
+  assert.match(await page.locator("#trouble").textContent(), new RegExp(path.basename(DROP)), "the answer does not hide it");
+  assert.equal(await soundChip.count(), 0);
+});
+
+check("files that could not be read are listed with the reasons", async () => {
+  await begin();
+  const { failures } = await api("/api/library");
+  assert.ok(failures > 0, "the library has files that cannot be read");
+  await page.locator("#unread", { hasText: `${failures} could not be read` }).click();
+  await page.locator("#failures[open]").waitFor();
+  const { files } = await api("/api/failures");
+  assert.deepEqual(await page.locator("#failures-list dt").allTextContents(), files.map((file) => file.path));
+  const reasons = await page.locator("#failures-list dd").allTextContents();
+  assert.ok(reasons.length === failures && reasons.every((reason) => reason.length > 5), String(reasons));
+  assert.deepEqual(await faults(), []);
+  await shot("unread");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#failures[open]").count(), 0);
+});
+
+if (EMPTY_URL) {
+  check("an empty library says how to fill it", async () => {
+    await page.goto(EMPTY_URL);
+    await page.locator("#nothing code", { hasText: /^hark index FOLDER --name empty$/ }).waitFor();
+    assert.ok(await page.locator("#welcome").isHidden(), "no examples of what cannot be found");
+    assert.deepEqual(await faults(), []);
+    await shot("empty");
+  });
+}
 
 check("a file that is no recording is refused in words", async () => {
   await begin();
@@ -550,6 +633,24 @@ check("fits a phone", async () => {
   await page.locator("#stop").click();
   await page.setViewportSize({ width: 1280, height: 800 });
 });
+
+if (REPORT) {
+  check("the report of a study fits the screen, and wide tables scroll in their own box", async () => {
+    const width = () => page.evaluate(() => document.documentElement.scrollWidth);
+    const boxes = () => page.locator(".scroll, .plot").evaluateAll((all) => all.map((box) => box.scrollWidth - box.clientWidth));
+    await page.goto(`file://${REPORT}`);
+    await page.locator("details").evaluateAll((all) => all.forEach((one) => { one.open = true; }));
+    await shot("report");
+    assert.equal(await width(), 1280);
+    assert.deepEqual((await boxes()).filter((over) => over > 0), [], "nothing is cut at 1280 pixels");
+    assert.ok((await page.locator("h1").textContent()).includes("x".repeat(200)), "not even a name without a blank");
+    await page.setViewportSize({ width: 390, height: 844 });
+    assert.equal(await width(), 390);
+    assert.ok((await boxes()).some((over) => over > 0), "tables scroll");
+    await page.setViewportSize({ width: 1280, height: 800 });
+    assert.deepEqual(await faults(), []);
+  });
+}
 
 check("no errors, no requests elsewhere, no violations of the policy", async () => {
   assert.deepEqual(complaints, []);
