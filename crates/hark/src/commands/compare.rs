@@ -17,13 +17,13 @@ use crate::output;
 const EXAMPLES: &str = "Examples:
   hark compare --a runs/listnet/results --b runs/infonce/results
   hark compare --a studies/clotho/listnet-audio --b studies/clotho/infonce
-  hark compare --a a1.csv a2.csv --b b1.csv b2.csv --metric r10 --direction audio-to-text
+  hark compare --a a1.csv a2.csv --b b1.csv b2.csv --direction audio-to-text
   hark compare --study studies/soundscape-full --baseline smooth --metric ndcg
 
-RUN is a folder written by hark eval -o or hark reproduce, a file of scored queries, or a folder of such runs.
-Figures are averaged over a method's runs query by query, then paired. The paper tests over queries; captions of
-one clip are not independent, so the verdict uses the test over clips. With several runs on each side, runs are
-also paired by seed. With --study, every method is compared with the baseline and p is corrected with Holm's
+RUN is a folder written by hark eval -o or hark reproduce, a file of scored queries, or a folder of such runs. \
+Figures are averaged over a method's runs query by query, then paired. The paper tests over queries; captions of \
+one clip are not independent, so the verdict uses the test over clips. With several runs on each side, runs are \
+also paired by seed. With --study, every method is compared with the baseline and p is corrected with Holm's \
 method.";
 
 #[derive(Debug, ClapArgs)]

@@ -30,9 +30,9 @@ const EXAMPLES: &str = "Examples:
   hark demo
   hark demo --folder /tmp/hark-demo --json
 
-Generates soundscapes (short recordings whose ground truth is known), trains the same small dual encoder on them
-twice, with hard pairs (InfoNCE) and with graded relevance (ListNet, lists over clips), compares the two on clips
-that neither has heard, indexes these clips as a library and runs three queries. Nothing is downloaded. Everything
+Generates soundscapes (short recordings whose ground truth is known), trains the same small dual encoder on them \
+twice, with hard pairs (InfoNCE) and with graded relevance (ListNet, lists over clips), compares the two on clips \
+that neither has heard, indexes these clips as a library and runs three queries. Nothing is downloaded. Everything \
 is written to one folder; a second run reuses what is there.";
 
 /// The recipe, as it stands in the repository.

@@ -15,7 +15,7 @@ const EXAMPLES: &str = "Examples:
   hark describe clip.wav --captions captions.csv --model my-model
   hark describe *.wav --captions words.txt --model my-model -n 3 --json
 
-Captions come from any file that hark reads; a plain text file has one caption per line. The best caption
+Captions come from any file that hark reads; a plain text file has one caption per line. The best caption \
 comes first. Scores are cosine similarities: they order captions and mean little by themselves.";
 
 #[derive(Debug, ClapArgs)]

@@ -22,16 +22,16 @@ use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark index ~/Sounds --model my-model
-  hark index                                   (updates the folders that the library has)
+  hark index                   (updates the folders that the library has)
   hark index ~/Field --tags tags.csv --captions captions.csv --watch
-  hark index --duplicates                      (lists recordings that exist twice, in any format)
+  hark index --duplicates      (lists recordings that exist twice, in any format)
   hark index --check
-  hark index --list                            (the libraries of this machine)
-  hark index /mnt/archive --store postgres://me@server/sounds --shard 1/4   (one of four machines)
+  hark index --list            (the libraries of this machine)
+  hark index /mnt/archive --store postgres://me@server/sounds --shard 1/4
 
-Files with unchanged size and modification time are skipped. A file that was renamed or moved is recognised
-by its content and not embedded again. Files that are gone are removed from the library, except those of a
-folder that cannot be read. The command can be interrupted at any time; run it again to continue. Links are
+Files with unchanged size and modification time are skipped. A file that was renamed or moved is recognised \
+by its content and not embedded again. Files that are gone are removed from the library, except those of a \
+folder that cannot be read. The command can be interrupted at any time; run it again to continue. Links are \
 followed, once. The exit code is 1 if a file cannot be decoded, in this run or since an earlier one.";
 
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of the command")]

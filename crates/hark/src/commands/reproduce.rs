@@ -26,14 +26,14 @@ const EXAMPLES: &str = "Examples:
   hark reproduce recipes/soundscape-full.toml
   hark reproduce recipes/clotho.toml --folder studies/clotho
   hark reproduce recipes/clotho.toml --methods infonce,listnet-audio --seeds 3
-  hark reproduce recipes/soundscape-full.toml --functions logistic,minmax,steep --seeds 3
-  hark reproduce recipes/soundscape-full.toml --omega 0.02,0.05,0.1,0.2 --seeds 3
+  hark reproduce recipes/soundscape-full.toml --functions logistic,minmax --seeds 3
+  hark reproduce recipes/soundscape-full.toml --omega 0.02,0.05,0.1 --seeds 3
 
-Every training is a run in FOLDER/METHOD[/corpus-N]/seed-N. A study can be stopped at any moment, even with
-kill -9: run the same command again to continue, and it ends with the same tables. Raise --seeds, --corpora
-or --methods later, and only the new runs are trained. FOLDER has report.html (everything), report.md,
-table.md, table.tex, table.csv, runs.csv, tests.md, curves.svg, text-to-audio.svg, audio-to-text.svg and
-study.toml. For Clotho and AudioCaps the paper's figures are shown beside these. To compare other pairs of
+Every training is a run in FOLDER/METHOD[/corpus-N]/seed-N. A study can be stopped at any moment, even with \
+kill -9: run the same command again to continue, and it ends with the same tables. Raise --seeds, --corpora \
+or --methods later, and only the new runs are trained. FOLDER has report.html (everything), report.md, \
+table.md, table.tex, table.csv, runs.csv, tests.md, curves.svg, text-to-audio.svg, audio-to-text.svg and \
+study.toml. For Clotho and AudioCaps the paper's figures are shown beside these. To compare other pairs of \
 methods, give their folders to hark compare.";
 
 /// What to keep of a finished training.

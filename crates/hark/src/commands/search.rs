@@ -16,17 +16,17 @@ use crate::{output, progress};
 const EXAMPLES: &str = "Examples:
   hark search rain on a tin roof
   hark search 'a dog barks -speech' --max-seconds 10
-  hark search --audio clip.wav                      (sounds like this recording)
-  hark search --like ~/Sounds/Rain/roof.wav --at 1:30 (sounds like this moment of an indexed recording)
-  hark search --words take 12                       (names, folders, tags, captions; needs no model)
+  hark search --audio clip.wav              (sounds like this recording)
+  hark search --like roof.wav --at 1:30     (like a moment of an indexed recording)
+  hark search --words take 12               (names, folders, tags; needs no model)
   hark search thunder --folder ~/Sounds/Weather --m3u > thunder.m3u
 
-In names, captions and other text, 'thund*' matches words that begin so, and '\"rain on a roof\"' these words in
-this order. A minus excludes a word or several: 'rain -wind -\"human voice\"'. Quote the whole query, or put -- before
+In names, captions and other text, 'thund*' matches words that begin so, and '\"rain on a roof\"' these words in \
+this order. A minus excludes a word or several: 'rain -wind -\"human voice\"'. Quote the whole query, or put -- before \
 the first minus: hark search rain -- -wind. The option --not does the same.
 
-The query is matched against the sound of each recording and against its name, folders, tags, captions and
-metadata; recordings that match both come first. There is no threshold: the best hits are listed, however good they
+The query is matched against the sound of each recording and against its name, folders, tags, captions and \
+metadata; recordings that match both come first. There is no threshold: the best hits are listed, however good they \
 are. Scores are sums of reciprocal ranks, or cosine similarities with --meaning, --audio and --like.";
 
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of the command")]

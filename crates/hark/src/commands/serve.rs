@@ -18,10 +18,10 @@ const EXAMPLES: &str = "Examples:
   hark serve --name archive --port 8000
   HARK_TOKEN=$(openssl rand -hex 16) hark serve --address 0.0.0.0
 
-The page searches as you type and plays the recordings. Programs use the API described at /openapi.json;
+The page searches as you type and plays the recordings. Programs use the API described at /openapi.json; \
 /health and /metrics are for monitoring. Changes by `hark index` are visible at once.
 
-By default only this machine can reach the server. With any other --address, clients must send the token in the
+By default only this machine can reach the server. With any other --address, clients must send the token in the \
 variable HARK_TOKEN. The connection is not encrypted: on open networks, put a TLS proxy in front of the server.";
 
 /// The variable that holds the token: other users of the machine can see arguments.

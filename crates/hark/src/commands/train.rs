@@ -23,12 +23,13 @@ use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark train recipes/soundscape-quick.toml
-  hark train recipes/clotho.toml --run runs/clotho --set data.train='[{kind=\"clotho\",root=\"/data/clotho\",split=\"development\"}]'
-  hark train recipes/soundscape-quick.toml --set objective.name=infonce --set seed=2
+  hark train recipes/clotho.toml --run runs/clotho \\
+      --set data.train='[{kind=\"clotho\",root=\"/data/clotho\",split=\"development\"}]'
+  hark train recipes/soundscape-quick.toml --set objective.name=infonce
   hark train recipes/soundscape-quick.toml --resume
 
-A run is a folder: recipe.toml (resolved), metrics.jsonl, TensorBoard events, checkpoint.safetensors, the
-models best/ and last/, report.md. A training that was interrupted, even with kill -9, continues with
+A run is a folder: recipe.toml (resolved), metrics.jsonl, TensorBoard events, checkpoint.safetensors, the \
+models best/ and last/, report.md. A training that was interrupted, even with kill -9, continues with \
 --resume and ends with the same bytes. Use the model anywhere: hark embed --model RUN/best.";
 
 #[derive(Debug, ClapArgs)]

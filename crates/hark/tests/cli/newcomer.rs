@@ -488,3 +488,76 @@ fn all_faults_of_a_table_are_told_at_once() {
         "{others}"
     );
 }
+
+/// The commands below one, as its help lists them.
+fn subcommands(help: &str) -> Vec<String> {
+    let Some((_, listed)) = help.split_once("\nCommands:\n") else {
+        return Vec::new();
+    };
+    let names = listed.lines().take_while(|line| !line.is_empty());
+    let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+/// The lines of a help text that end although the next word would have fitted, and examples that do not fit.
+fn ragged(help: &str, width: usize) -> Vec<String> {
+    let lines: Vec<&str> = help.lines().collect();
+    let long = lines.iter().filter(|line| line.chars().count() > width);
+    // A synopsis is one line to clap, and the longest examples stand on two.
+    let long = long.filter(|line| !line.starts_with("Usage"));
+    let mut faults: Vec<String> = long.map(|line| format!("too long: {line}")).collect();
+    for pair in lines.windows(2) {
+        let (line, next) = (pair[0], pair[1].trim_start());
+        let indent = pair[1].len() - next.len();
+        // Where the text of a line begins: at its first letter, or behind the name of an option.
+        let aligned = line.get(..indent).is_some_and(|before| {
+            before.trim().is_empty() || before.ends_with("  ") || before.ends_with('\n')
+        }) && line[indent..].starts_with(|letter: char| letter != ' ');
+        let listed = next.starts_with("- ") || next.starts_with("--") || (2..8).contains(&indent);
+        let heading = line.ends_with(':') || line.starts_with("Usage") || next.is_empty() || line.is_empty();
+        if !aligned || listed || heading {
+            continue;
+        }
+        let word = next.split(' ').next().unwrap().chars().count();
+        if line.chars().count() + 1 + word <= width {
+            faults.push(format!("{line}\n{}", pair[1]));
+        }
+    }
+    faults
+}
+
+#[test]
+fn help_texts_are_wrapped_once() {
+    let place = Place::new();
+    let mut waiting: Vec<Vec<String>> = vec![Vec::new()];
+    let mut seen = 0;
+    while let Some(command) = waiting.pop() {
+        let mut arguments: Vec<&str> = command.iter().map(String::as_str).collect();
+        arguments.push("--help");
+        for width in [80, 100] {
+            let output = place
+                .command(&arguments)
+                .env("COLUMNS", width.to_string())
+                .output()
+                .unwrap();
+            let help = text(&output.stdout);
+            assert_eq!(ragged(&help, width), [""; 0], "{command:?} in {width} columns");
+            if width == 80 {
+                let below = subcommands(&help).into_iter();
+                waiting.extend(below.map(|name| [&command[..], &[name]].concat()));
+            }
+        }
+        seen += 1;
+    }
+    assert!(seen > 25, "{seen} commands");
+    assert_eq!(ragged("A sentence that\nends early.\n", 80).len(), 1);
+    assert_eq!(
+        ragged(
+            "  -n, --number <N>  How many\n                    there are\n",
+            80
+        )
+        .len(),
+        1
+    );
+}

@@ -22,7 +22,7 @@ const EXAMPLES: &str = "Examples:
   hark data check table pairs.csv --audio /data/sounds --caption-column text
   hark data check --recipe recipes/soundscape-quick.toml
 
-Every recording is opened, or with --decode decoded to its end. The exit code is 0 if every dataset
+Every recording is opened, or with --decode decoded to its end. The exit code is 0 if every dataset \
 is complete, and 1 if anything is missing or broken.";
 
 /// How many recordings the report names.

@@ -19,13 +19,13 @@ use crate::output;
 
 const EXAMPLES: &str = "Examples:
   hark data make-soundscapes scapes
-  hark data make-soundscapes large --train 5000 --test 1000 --seconds 10 --seed 2
-  hark data make-soundscapes same --recipe recipes/soundscape-quick.toml --seed 3
-  hark data make-soundscapes mixed --recordings esc50 --recordings-table esc50.csv
+  hark data make-soundscapes large --train 5000 --test 1000 --seconds 10
+  hark data make-soundscapes same --recipe recipes/soundscape-quick.toml
+  hark data make-soundscapes mix --recordings esc50 --recordings-table esc50.csv
 
-A clip is a scene of one to three events, synthesised or cut from recordings. Its captions describe
-part of the scene. Because every event is known, so is how true each caption is of each clip; see
-truth_SPLIT.csv. The same settings give the same files. If you stop the command, run it again to
+A clip is a scene of one to three events, synthesised or cut from recordings. Its captions describe \
+part of the scene. Because every event is known, so is how true each caption is of each clip; see \
+truth_SPLIT.csv. The same settings give the same files. If you stop the command, run it again to \
 complete the folder.";
 
 #[derive(Debug, ClapArgs)]

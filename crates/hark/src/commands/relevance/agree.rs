@@ -12,9 +12,9 @@ use super::rated::RatedArgs;
 use crate::output;
 
 const EXAMPLES: &str = "Example:
-  hark relevance agree --captions captions.csv --ratings ratings.csv --model all-mpnet-base-v2
+  hark relevance agree --captions captions.csv --ratings ratings.csv
 
-Spearman's coefficient depends on order alone: those of h and g differ only where the function
+Spearman's coefficient depends on order alone: those of h and g differ only where the function \
 creates ties.";
 
 #[derive(Debug, ClapArgs)]

@@ -12,13 +12,14 @@ use crate::commands::inputs::{CaptionArgs, ModelArgs};
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
-  hark relevance compute --captions clotho_captions_evaluation.csv -o relevance.npy
+  hark relevance compute --captions captions.csv -o relevance.npy
   hark relevance compute --captions train.csv --top-k 100 -o relevance.npz
-  hark relevance compute --captions coco.jsonl --caption-column caption --id-column image -o coco.npz
+  hark relevance compute --captions coco.jsonl --caption-column caption \\
+      --id-column image -o coco.npz
 
-Rows and columns are the captions in the order of the input. Entry (i, j) is the relevance of
-caption j's clip to caption i. FILE.npy: numpy.load. FILE.safetensors: tensors `relevance` and
-`clip` (the number of each caption's clip). FILE.npz: scipy.sparse.load_npz; each row holds the
+Rows and columns are the captions in the order of the input. Entry (i, j) is the relevance of \
+caption j's clip to caption i. FILE.npy: numpy.load. FILE.safetensors: tensors `relevance` and \
+`clip` (the number of each caption's clip). FILE.npz: scipy.sparse.load_npz; each row holds the \
 caption itself and its --top-k nearest others.";
 
 #[derive(Debug, ClapArgs)]

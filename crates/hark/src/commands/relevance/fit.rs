@@ -14,11 +14,11 @@ use super::rated::RatedArgs;
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
-  hark relevance fit --captions captions.csv --ratings ratings.csv --model all-mpnet-base-v2
-  hark relevance fit --captions dev.csv --ratings dev_ratings.csv --captions val.csv \\
-      --ratings val_ratings.csv --plot fit.svg --json
+  hark relevance fit --captions captions.csv --ratings ratings.csv
+  hark relevance fit --captions dev.csv --ratings dev_ratings.csv \\
+      --captions val.csv --ratings val_ratings.csv --plot fit.svg --json
 
-Ratings are divided by 100, moved off 0 and 1 by --bound, and modelled as beta-distributed with
+Ratings are divided by 100, moved off 0 and 1 by --bound, and modelled as beta-distributed with \
 mean 1 / (1 + exp(-(intercept + slope h))) and one precision. The fit is by maximum likelihood.";
 
 #[derive(Debug, ClapArgs)]

@@ -15,10 +15,10 @@ use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark relevance neighbours --captions clotho_captions_development.csv
-  hark relevance neighbours --captions train.csv -k 100 --output neighbours.npz --other-clips
+  hark relevance neighbours --captions train.csv -k 100 --output near.npz
 
-Training on hard pairs treats every other clip of a batch as wrong for a caption. If the caption of
-another clip says the same thing, that clip is a likely false negative. The table shows how many to
+Training on hard pairs treats every other clip of a batch as wrong for a caption. If the caption of \
+another clip says the same thing, that clip is a likely false negative. The table shows how many to \
 expect in a random batch, computed exactly over all pairs of captions of different clips.";
 
 #[derive(Debug, ClapArgs)]

@@ -11,8 +11,8 @@ use crate::commands::inputs::{ColumnArgs, ModelArgs, gather};
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
-  hark relevance similarity 'A cat is crying' 'A cat meows' 'Rain falls on a roof'
-  hark relevance similarity 'A cat is crying' --captions clotho_captions_evaluation.csv --json
+  hark relevance similarity 'a cat is crying' 'a cat meows' 'rain on a roof'
+  hark relevance similarity 'a cat is crying' --captions captions.csv --json
   printf 'rain\\nheavy rain\\na train\\n' | hark relevance similarity --captions -";
 
 #[derive(Debug, ClapArgs)]
