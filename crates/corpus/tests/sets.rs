@@ -134,7 +134,7 @@ fn clotho_in_each_of_its_folders() {
         assert_eq!(report.missing, data.left_out);
         assert!(report.extra_examples[0].ends_with("unused.wav"));
         assert!(
-            report.advice[0].starts_with("1 of 3 recordings are missing; the first is ")
+            report.advice[0].starts_with("missing: 1 of 3 recordings; the first is ")
                 && report.advice[0].ends_with("gone.wav"),
             "{:?}",
             report.advice
@@ -630,7 +630,7 @@ fn sets_without_anything_left_say_where_they_looked() {
     put(&root.join("downloads/x/b.wav"), sound());
     let advice = clotho(root, "evaluation").completeness().unwrap().advice;
     assert!(
-        advice[1].starts_with("1 of the missing recordings are in "),
+        advice[1].starts_with("found 1 of the missing recordings in "),
         "{advice:?}"
     );
     fs_err::rename(root.join("downloads/x/b.wav"), root.join("downloads/x/other.wav")).unwrap();
@@ -648,7 +648,7 @@ fn sets_without_anything_left_say_where_they_looked() {
     put(&root.join("downloads/x/Ya_b.wav"), sound());
     let advice = audiocaps(root, "val").completeness().unwrap().advice;
     assert!(
-        advice[1].starts_with("1 of the missing recordings are in "),
+        advice[1].starts_with("found 1 of the missing recordings in "),
         "{advice:?}"
     );
 
@@ -705,7 +705,8 @@ fn folders_and_caption_files_that_are_not_there_or_of_another_kind() {
     );
     let advice = set.completeness().unwrap().advice;
     assert!(
-        advice[0].starts_with("no clotho_captions_validation.csv: put it into "),
+        advice[0].starts_with("no clotho_captions_validation.csv in ")
+            && advice[0].contains("; put it there. "),
         "{advice:?}"
     );
     let error = load(&table(&none), Check::Presence).unwrap_err();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hark_nearest::npy;
-use hark_work::files::write_with;
+use hark_work::files::{explain, write_with};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -161,8 +161,8 @@ pub fn embed_to_file(
                 let path = paths[nth].clone();
                 let message = match error {
                     // These name the file themselves.
-                    Error::Audio(error) => error.to_string(),
-                    other => format!("{}: {other}", path.display()),
+                    Error::Audio(error) => explain(&error),
+                    other => format!("{}: {}", path.display(), explain(&other)),
                 };
                 let flow = on_event(FileEvent::Failed { message: &message });
                 failed.push((path, message));

@@ -1,5 +1,6 @@
 //! The one error type of this crate.
 
+use hark_work::progress::counted;
 use std::path::PathBuf;
 
 /// Why a model cannot be read, run or imported.
@@ -126,7 +127,7 @@ pub enum Error {
     },
 
     /// Tensors that no part of the model uses: the file is of another architecture than its configuration says.
-    #[error("{path}: {} tensors that the model does not use: {}", names.len(), name_list(names))]
+    #[error("{path}: {} that the model does not use: {}", counted(names.len(), "tensor"), name_list(names))]
     UnexpectedTensors {
         /// The file.
         path: PathBuf,

@@ -1,5 +1,6 @@
 //! The one error type of this crate.
 
+use hark_work::progress::counted;
 use std::path::PathBuf;
 
 /// Why a split could not be evaluated, or two methods not compared.
@@ -28,7 +29,7 @@ pub enum Error {
     #[error(transparent)]
     Recording(Box<dyn std::error::Error + Send + Sync>),
     /// Figures over fewer clips are not those of the split.
-    #[error("cannot read {count} of {total} recordings, the first is {}: figures over fewer clips are not comparable", first.display())]
+    #[error("cannot read {count} of {}, the first is {}: figures over fewer clips are not comparable", counted(*total, "recording"), first.display())]
     Unreadable {
         /// How many cannot be read.
         count: usize,
@@ -39,7 +40,8 @@ pub enum Error {
     },
     /// Recordings of a split are missing or broken.
     #[error(
-        "{count} of {total} recordings of {name} cannot be used, the first being {first} ({reason}): figures over fewer clips are not comparable"
+        "cannot use {count} of {} of {name}, the first is {first} ({reason}): figures over fewer clips are not comparable",
+        counted(*total, "recording")
     )]
     NotComplete {
         /// The split.
@@ -143,7 +145,7 @@ pub enum Error {
         clips: usize,
     },
     /// nDCG over a whole split needs gains of every caption.
-    #[error("only {judged} of {captions} captions are judged")]
+    #[error("judgements for only {judged} of {}", counted(*captions, "caption"))]
     PartlyJudged {
         /// Captions that have gains.
         judged: usize,

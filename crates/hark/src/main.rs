@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == usage::CHECK) {
         return usage::check(arguments);
     }
-    let cli = Cli::parse();
+    let cli = usage::parse();
     quiet_decoders();
     if let Err(error) = progress::stop_on_interrupt() {
         eprintln!("hark: warning: Ctrl-C will stop without cleaning up: {error}");
@@ -104,11 +104,11 @@ fn main() -> ExitCode {
         }
         // Options that parse one by one and do not fit together.
         Err(error) if error.is::<clap::Error>() => {
-            eprint!("{error}");
+            usage::tell(&error);
             ExitCode::from(BAD_USAGE)
         }
         Err(error) => {
-            eprintln!("hark: {error:#}");
+            output::tell(error.as_ref());
             ExitCode::FAILURE
         }
     }

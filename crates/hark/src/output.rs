@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use hark_work::files::{self, NewFile};
 use serde::Serialize;
 
-pub use hark_study::tables::group_digits;
+pub use hark_work::files::explain;
+pub use hark_work::progress::{counted, group_digits};
 
 /// Writes text to stdout, as it is.
 pub fn print(text: &str) -> Result<()> {
@@ -32,6 +33,11 @@ pub fn write_whole(path: &Path, write: impl FnOnce(&mut NewFile<'_>) -> Result<(
 /// Checks that a file can be written there, before the work for it begins.
 pub fn check_writable(path: &Path) -> Result<()> {
     Ok(files::check_writable(path)?)
+}
+
+/// Tells of an error that ends nothing, on stderr.
+pub fn tell(error: &(dyn std::error::Error + 'static)) {
+    eprintln!("hark: {}", explain(error));
 }
 
 /// Text from files, with no control characters that would steer a terminal.

@@ -1,23 +1,21 @@
 //! Progress for people: a bar on a terminal, nothing where the output goes elsewhere.
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// A bar that counts items: `embedding captions ━━━━ 1200/5000, 40/s, 95s left`.
 pub fn items(what: &str) -> ProgressBar {
-    bar(
-        "{prefix} {bar:30} {human_pos}/{human_len}, {per_sec}, {eta} left",
-        what,
-    )
+    bar("{prefix} {bar:30} {human_pos}/{human_len}, {per_sec}{left}", what)
 }
 
 /// A bar that counts recordings, with a message that says how many times faster than they play.
 pub fn recordings(what: &str) -> ProgressBar {
     bar(
-        "{prefix} {bar:30} {human_pos}/{human_len} recordings, {msg} s of sound each second, {eta} left",
+        "{prefix} {bar:30} {human_pos}/{human_len} recordings{msg}{left}",
         what,
     )
 }
@@ -43,7 +41,7 @@ impl Recordings {
     pub fn heard(&mut self, seconds: f64) {
         self.heard += seconds;
         let rate = self.heard / self.began.elapsed().as_secs_f64().max(1e-3);
-        self.bar.set_message(format!("{rate:.0}"));
+        self.bar.set_message(speed(rate));
     }
 
     /// So many recordings are done; `Break` if the user wants to stop.
@@ -64,21 +62,18 @@ impl Recordings {
 
 /// A bar that counts batches of a training, with a message that says how it goes.
 pub fn training(what: &str) -> ProgressBar {
-    bar(
-        "{prefix} {bar:20} {human_pos}/{human_len}, {msg}, {eta} left",
-        what,
-    )
+    bar("{prefix} {bar:20} {human_pos}/{human_len}, {msg}{left}", what)
 }
 
 /// A bar for many pieces of work side by side, with a message that says how many are done.
 pub fn share(what: &str) -> ProgressBar {
-    bar("{prefix} {bar:30} {percent}%, {msg}, {eta} left", what)
+    bar("{prefix} {bar:30} {percent}%, {msg}{left}", what)
 }
 
 /// A bar that counts bytes.
 pub fn bytes(what: &str) -> ProgressBar {
     bar(
-        "{prefix} {bar:30} {bytes}/{total_bytes}, {bytes_per_sec}, {eta} left",
+        "{prefix} {bar:30} {bytes}/{total_bytes}, {bytes_per_sec}{left}",
         what,
     )
 }
@@ -94,10 +89,26 @@ fn bar(template: &str, what: &str) -> ProgressBar {
     // Drawn on stderr; indicatif draws nothing where that is not a terminal.
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(8));
     if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("━╸─"));
+        let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let _ = out.write_str(&time_left(state.pos(), state.eta()));
+        };
+        bar.set_style(style.with_key("left", left).progress_chars("━╸─"));
     }
     bar.set_prefix(what.to_owned());
     bar
+}
+
+/// `, 95s left`; nothing before a piece is done or as long as there is no estimate, which is then zero.
+fn time_left(done: u64, left: Duration) -> String {
+    if done == 0 || left.as_secs() == 0 {
+        return String::new();
+    }
+    format!(", {:#} left", HumanDuration(left))
+}
+
+/// How fast recordings are heard, as a bar's message.
+pub fn speed(seconds_per_second: f64) -> String {
+    format!(", {seconds_per_second:.0} s of sound each second")
 }
 
 /// Whether the user has asked to stop.
@@ -128,5 +139,18 @@ pub fn show(bar: &ProgressBar, done: u64, total: u64) -> ControlFlow<()> {
         ControlFlow::Break(())
     } else {
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_is_left_before_there_is_an_estimate() {
+        assert_eq!(time_left(0, Duration::from_secs(9)), "");
+        assert_eq!(time_left(3, Duration::ZERO), "");
+        assert_eq!(time_left(3, Duration::from_millis(400)), "");
+        assert_eq!(time_left(3, Duration::from_secs(9)), ", 9s left");
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Arg, Command, CommandFactory, FromArgMatches};
 
 use crate::{BAD_USAGE, Cli};
 
@@ -13,7 +13,7 @@ pub const CHECK: &str = "--check-usage";
 
 /// Succeeds if hark would start with these arguments, which do not include its own name.
 pub fn check(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    match Cli::try_parse_from(std::iter::once("hark".into()).chain(arguments)) {
+    match parse_from(std::iter::once("hark".into()).chain(arguments)) {
         Ok(_) => ExitCode::SUCCESS,
         // --help and --version.
         Err(answer) if !answer.use_stderr() => ExitCode::SUCCESS,
@@ -24,10 +24,47 @@ pub fn check(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// The command line; ends the program where it cannot be parsed, or asks for help.
+pub fn parse() -> Cli {
+    parse_from(std::env::args_os()).unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        tell(&error);
+        std::process::exit(error.exit_code())
+    })
+}
+
+fn parse_from(arguments: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&with_negative_numbers(Cli::command()).try_get_matches_from(arguments)?)
+}
+
+/// Takes `-3` as the value of an option, so that the option can say why not.
+fn with_negative_numbers(command: Command) -> Command {
+    let value = |argument: Arg| {
+        let takes = !argument.is_positional() && argument.get_action().takes_values();
+        argument.allow_negative_numbers(takes)
+    };
+    command.mut_args(value).mut_subcommands(with_negative_numbers)
+}
+
+/// Prints what is wrong with a command line, numbers in words.
+pub fn tell(error: &(impl std::fmt::Display + ?Sized)) {
+    eprint!("{}", in_words(&error.to_string()));
+}
+
+fn in_words(text: &str) -> String {
+    text.replace("number would be zero for non-zero type", "must be 1 or more")
+        .replace(
+            "invalid digit found in string",
+            "must be a whole number, 0 or more",
+        )
+        .replace("invalid float literal", "must be a number")
+        .replace("cannot parse integer from empty string", "must be a number")
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::{Command, CommandFactory};
-
     use super::*;
 
     /// The command lines among a help text's examples: indented lines, without remarks, which stand behind two
@@ -87,7 +124,7 @@ mod tests {
         walk(&Cli::command(), "hark", &mut found);
         for (path, examples) in &found {
             for example in examples {
-                if let Err(error) = Cli::try_parse_from(words(example)) {
+                if let Err(error) = parse_from(words(example).into_iter().map(OsString::from)) {
                     panic!("{path} --help shows `{example}`: {error}");
                 }
             }

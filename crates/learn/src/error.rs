@@ -1,5 +1,6 @@
 //! The one error type of this crate.
 
+use hark_work::progress::counted;
 use std::path::PathBuf;
 
 /// What can go wrong while learning.
@@ -61,7 +62,8 @@ pub enum Error {
     },
     /// A recording is missing or broken, and the recipe is strict.
     #[error(
-        "{count} recordings of data.{split} are missing or broken, and data.strict is set; the first: {first}"
+        "data.{split} lacks {}, missing or broken, and data.strict is set; the first: {first}",
+        counted(*count, "recording")
     )]
     Strict {
         /// Which of the splits.

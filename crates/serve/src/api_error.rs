@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
 use hark_catalogue::{EmbedError, Error};
+use hark_work::files::explain;
 
 /// Why a request gets no other answer.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl From<Error> for ApiError {
             Error::NoFile { .. } | Error::NotIndexed { .. } => StatusCode::NOT_FOUND,
             Error::NoVector { .. } | Error::CancelsOut => StatusCode::UNPROCESSABLE_ENTITY,
             error => {
-                let message = format!("cannot read the library: {error}");
+                let message = format!("cannot read the library: {}", explain(&error));
                 return Self::new(StatusCode::INTERNAL_SERVER_ERROR, message);
             }
         };
@@ -93,7 +94,7 @@ impl From<EmbedError> for ApiError {
             EmbedError::Recording { what } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, what),
             error => Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
-                format!("the model failed: {error}"),
+                format!("the model failed: {}", explain(&error)),
             ),
         }
     }

@@ -146,7 +146,7 @@ pub(crate) async fn wrong(server: &Server) -> ApiError {
     if server.wrong_tokens.note(Instant::now()) {
         tokio::time::sleep(server.options.wrong_token_time).await;
     }
-    ApiError::token("wrong token")
+    ApiError::token("wrong token; the right one is the value of HARK_TOKEN that the server was started with")
 }
 
 /// Lets through who shows the token, if there is one.
@@ -157,7 +157,9 @@ pub(crate) async fn check_token(server: &Server, headers: &HeaderMap) -> Result<
     match shown(headers, token) {
         TokenCheck::Right => Ok(()),
         TokenCheck::Wrong => Err(wrong(server).await),
-        TokenCheck::Nothing => Err(ApiError::token("this library requires a token")),
+        TokenCheck::Nothing => Err(ApiError::token(
+            "this library requires a token; send the value of HARK_TOKEN that the server was started with, as `Authorization: Bearer TOKEN`",
+        )),
     }
 }
 

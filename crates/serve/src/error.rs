@@ -9,15 +9,17 @@ use std::net::SocketAddr;
 pub enum Error {
     /// Other machines could reach it, and anybody on them could listen.
     #[error(
-        "{address} can be reached from other machines: set a token that clients must send, \
-         or serve on 127.0.0.1, which only this machine can reach"
+        "{address} can be reached from other machines, and no token is set; set the variable HARK_TOKEN to a long \
+         random text that clients must send, or serve on 127.0.0.1, which only this machine can reach"
     )]
     Exposed {
         /// Where it was to listen.
         address: SocketAddr,
     },
     /// The token cannot stand in a header.
-    #[error("a token must have 1 to {most} characters: letters, digits and -._~+/=; use a long random one")]
+    #[error(
+        "HARK_TOKEN must have 1 to {most} characters: letters, digits and -._~+/=; use a long random one"
+    )]
     Token {
         /// The longest that is taken.
         most: usize,

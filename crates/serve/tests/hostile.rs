@@ -400,6 +400,7 @@ fn tokens() {
         assert_eq!(answer.status, 401, "{wrong:?}");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
         assert!(!answer.error().contains("secret"));
+        assert!(answer.error().contains("HARK_TOKEN"), "{}", answer.error());
     }
     for target in [
         "/api/search",

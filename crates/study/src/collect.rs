@@ -14,7 +14,7 @@ use crate::plan::{Job, Plan};
 use crate::results::{Method, Point, Published, PublishedData, RunFigures, Study};
 use crate::run_result::RunResult;
 use crate::runner::Program;
-use crate::tables::group_digits;
+use hark_work::progress::group_digits;
 
 /// Reads the results of all runs of a plan, and compares its methods with the baseline, a row of the plan.
 ///

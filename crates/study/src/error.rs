@@ -1,5 +1,6 @@
 //! The one error type of this crate.
 
+use hark_work::progress::counted;
 use std::error::Error as StdError;
 use std::path::PathBuf;
 
@@ -68,7 +69,8 @@ pub enum Error {
     },
     /// Test recordings are missing.
     #[error(
-        "{missing} of {expected} recordings of {set} are missing, and the recipe allows {allowed} (data.max-missing-test): figures over fewer clips are not comparable. Run hark data check for details, or continue without them with --allow-missing"
+        "{set} lacks {missing} of {}, and the recipe allows {allowed} (data.max-missing-test): figures over fewer clips are not comparable. Run hark data check for details, or continue without them with --allow-missing",
+        counted(*expected, "recording")
     )]
     MissingRecordings {
         /// How many.

@@ -580,21 +580,6 @@ fn four_decimals(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.4}"))
 }
 
-/// A thousand and more with separators: 49,838.
-pub fn group_digits(number: impl TryInto<u64>) -> String {
-    let digits = number
-        .try_into()
-        .map_or_else(|_| "?".to_owned(), |number: u64| number.to_string());
-    let mut text = String::new();
-    for (nth, digit) in digits.chars().enumerate() {
-        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::examples::{empty, method, run};
@@ -859,13 +844,5 @@ text-to-audio nDCG@10,audio-to-text mAP@10,audio-to-text R@1,audio-to-text R@5,a
         }
         assert_eq!(deviations(-0.01), "+0.0 SD");
         assert_eq!(deviations(f64::NAN), "n/a");
-    }
-
-    #[test]
-    fn thousands_are_separated() {
-        assert_eq!(group_digits(7_usize), "7");
-        assert_eq!(group_digits(999_usize), "999");
-        assert_eq!(group_digits(49_838_usize), "49,838");
-        assert_eq!(group_digits(1_000_000_usize), "1,000,000");
     }
 }

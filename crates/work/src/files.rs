@@ -4,6 +4,7 @@
 //! brought to disk before it takes its name. A process that is killed leaves the temporary file behind;
 //! [`is_temporary`] tells such a file from others.
 
+use std::error::Error;
 use std::ffi::OsStr;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -133,9 +134,221 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// An error and its causes in one line for people. No cause and no path comes twice; names of types and of system
+/// calls are put into words.
+///
+/// ```
+/// use hark_work::files::explain;
+///
+/// let error = std::fs::read("nowhere.wav").unwrap_err();
+/// assert_eq!(explain(&error), "no such file or folder");
+/// ```
+pub fn explain(error: &(dyn Error + 'static)) -> String {
+    let mut text = plain(&error.to_string());
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let told = plain(&error.to_string());
+        if !text.contains(&told) {
+            text = format!("{text}: {told}");
+        }
+        cause = error.source();
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in text.split(": ") {
+        let path = ["cannot read ", "cannot write "]
+            .iter()
+            .find_map(|verb| part.strip_prefix(verb));
+        let path = path
+            .filter(|path| !path.contains(char::is_whitespace))
+            .unwrap_or(part);
+        let named = |earlier: &&str| *earlier == path || earlier.ends_with(&format!(" {path}"));
+        if !parts.iter().any(named) {
+            parts.push(part);
+        }
+    }
+    parts.join(": ")
+}
+
+/// What the system, fs-err and serde say, as people would.
+fn plain(text: &str) -> String {
+    let mut text = text.to_owned();
+    while let Some((start, end, said)) = file_call(&text) {
+        text.replace_range(start..end, &said);
+    }
+    while let Some((start, end, said)) = wrong_type(&text) {
+        text.replace_range(start..end, &said);
+    }
+    while let Some(start) = text.find(" (os error ")
+        && let Some(length) = text[start..].find(')')
+    {
+        text.replace_range(start..=start + length, "");
+    }
+    for (system, said) in [
+        ("No such file or directory", "no such file or folder"),
+        ("Is a directory", "is a folder, not a file"),
+        ("is a directory", "is a folder, not a file"),
+        ("Not a directory", "a part of the path is a file, not a folder"),
+        ("File exists", "a file of that name is in the way"),
+        ("Permission denied", "permission denied"),
+        ("Read-only file system", "the disk is read-only"),
+        ("No space left on device", "the disk is full"),
+        ("Connection refused", "connection refused"),
+    ] {
+        text = text.replace(system, said);
+    }
+    text
+}
+
+/// The first "failed to open file `X`", where it begins and ends, and what to say instead.
+fn file_call(text: &str) -> Option<(usize, usize, String)> {
+    let start = text.find("failed to ")?;
+    let (call, rest) = text[start..].split_once('`')?;
+    let (path, _) = rest.split_once('`')?;
+    let writes = [
+        "create", "write", "remove", "rename", "copy", "sync", "link", "set",
+    ];
+    let verb = if writes.iter().any(|verb| call.contains(verb)) {
+        "write"
+    } else {
+        "read"
+    };
+    let end = start + call.len() + path.len() + 2;
+    Some((start, end, format!("cannot {verb} {path}")))
+}
+
+/// The first "invalid type: string \"x\", expected u64", where it begins and ends, and what to say instead.
+fn wrong_type(text: &str) -> Option<(usize, usize, String)> {
+    let start = ["invalid type: ", "invalid value: "]
+        .iter()
+        .filter_map(|words| text.find(words))
+        .min()?;
+    let body = start + text[start..].find(": ")? + 2;
+    let middle = body + text[body..].find(", expected ")?;
+    let from = middle + ", expected ".len();
+    let rest = &text[from..];
+    let length = [rest.find('\n'), rest.find(" at line ")]
+        .into_iter()
+        .flatten()
+        .min();
+    let end = from + length.unwrap_or(rest.len());
+    let got = text[body..middle].trim_matches('`');
+    let got = ["string ", "integer `", "floating point `", "boolean `"]
+        .iter()
+        .find_map(|kind| got.strip_prefix(kind))
+        .unwrap_or(got);
+    let got = match got {
+        "map" => "a table",
+        "sequence" => "a list",
+        got => got,
+    };
+    let wanted = text[from..end].trim();
+    let expected = match wanted {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" | "a borrowed string" => "text in quotes",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        wanted if wanted.starts_with("a nonzero") => "a whole number, 1 or more",
+        wanted if wanted.starts_with("struct ") || wanted.contains("enum ") => "a table",
+        wanted if wanted.starts_with("tuple struct ") => "a list",
+        wanted => wanted,
+    };
+    Some((start, end, format!("expected {expected}, got {got}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Told {
+        text: String,
+        source: Option<Box<Told>>,
+    }
+
+    /// What is said of an error with these causes.
+    fn said(chain: &[&str]) -> String {
+        let told = chain.iter().rev().fold(None, |source, text| {
+            let text = (*text).to_owned();
+            Some(Box::new(Told { text, source }))
+        });
+        explain(&*told.unwrap())
+    }
+
+    #[test]
+    fn errors_say_each_path_and_each_cause_once() {
+        let missing = "failed to open file `a/b c.csv`: No such file or directory (os error 2)";
+        assert_eq!(said(&[missing]), "cannot read a/b c.csv: no such file or folder");
+        let folder = "cannot read x: failed to read from file `x`: Is a directory (os error 21)";
+        assert_eq!(said(&[folder]), "cannot read x: is a folder, not a file");
+        let canonical = "failed to canonicalize path `nowhere`: No such file or directory (os error 2)";
+        assert_eq!(said(&[canonical]), "cannot read nowhere: no such file or folder");
+        let created = "failed to create directory `x`: File exists (os error 17)";
+        assert_eq!(
+            said(&[created]),
+            "cannot write x: a file of that name is in the way"
+        );
+        let refused = "error connecting to server: Connection refused (os error 111)";
+        let host = format!("127.0.0.1:1: {refused}");
+        assert_eq!(
+            said(&[&host, refused]),
+            "127.0.0.1:1: error connecting to server: connection refused"
+        );
+        assert_eq!(
+            said(&["cannot search by x.wav", "cannot read x.wav: no samples"]),
+            "cannot search by x.wav: no samples"
+        );
+        assert_eq!(
+            said(&["bad", "cannot read bad.csv: no captions"]),
+            "bad: cannot read bad.csv: no captions"
+        );
+        assert_eq!(said(&["one", "cannot read one: no captions"]), "one: no captions");
+    }
+
+    #[test]
+    fn errors_name_no_types_of_the_program() {
+        for (serde, text) in [
+            (
+                "invalid type: string \"x\", expected u64",
+                "expected a whole number, 0 or more, got \"x\"",
+            ),
+            (
+                "invalid value: integer `-1`, expected usize",
+                "expected a whole number, 0 or more, got -1",
+            ),
+            (
+                "invalid type: boolean `true`, expected f64 at line 1",
+                "expected a number, got true at line 1",
+            ),
+            (
+                "invalid type: map, expected a string\nin `a`",
+                "expected text in quotes, got a table\nin `a`",
+            ),
+            (
+                "invalid type: integer `3`, expected struct Training",
+                "expected a table, got 3",
+            ),
+            (
+                "invalid value: integer `0`, expected a nonzero u64",
+                "expected a whole number, 1 or more, got 0",
+            ),
+        ] {
+            assert_eq!(said(&[serde]), text);
+        }
+        // Nothing is lost, and nothing loops, where a message is of another form.
+        for other in [
+            "failed to ",
+            "failed to open `",
+            "invalid type: ",
+            " (os error ",
+            "invalid value: x, expected ",
+        ] {
+            assert!(!said(&[other]).is_empty());
+        }
+    }
 
     #[test]
     fn a_failed_write_leaves_the_old_file() {

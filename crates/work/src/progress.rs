@@ -45,9 +45,73 @@ pub fn report(progress: Progress<'_>, done: usize, total: usize) -> Result<(), C
     }
 }
 
+/// A thousand and more with separators: 49,838.
+pub fn group_digits(number: impl TryInto<u64>) -> String {
+    let digits = number
+        .try_into()
+        .map_or_else(|_| "?".to_owned(), |number: u64| number.to_string());
+    let mut text = String::new();
+    for (nth, digit) in digits.chars().enumerate() {
+        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number and what is counted, in the right form: `1 file`, `2,500 files`, `0 queries`. The first word of `one` is
+/// the noun: `link to a folder` becomes `3 links to a folder`.
+pub fn counted(number: impl TryInto<u64>, one: &str) -> String {
+    let number = group_digits(number);
+    let (noun, rest) = one.split_once(' ').map_or((one, ""), |(noun, rest)| (noun, rest));
+    let mut text = format!("{number} {noun}");
+    if number != "1" {
+        let consonant = |letter: char| !"aeiou".contains(letter);
+        if let Some(stem) = text.strip_suffix('y')
+            && stem.ends_with(consonant)
+        {
+            text = format!("{stem}ies");
+        } else if ["ch", "sh", "s", "x"].iter().any(|end| text.ends_with(end)) {
+            text.push_str("es");
+        } else {
+            text.push('s');
+        }
+    }
+    if !rest.is_empty() {
+        text.push(' ');
+        text.push_str(rest);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_are_separated() {
+        assert_eq!(group_digits(7_usize), "7");
+        assert_eq!(group_digits(999_usize), "999");
+        assert_eq!(group_digits(49_838_usize), "49,838");
+        assert_eq!(group_digits(1_000_000_usize), "1,000,000");
+    }
+
+    #[test]
+    fn counts_agree_with_what_is_counted() {
+        for (number, one, text) in [
+            (1, "file", "1 file"),
+            (0, "file", "0 files"),
+            (2500, "query", "2,500 queries"),
+            (2, "batch", "2 batches"),
+            (2, "day", "2 days"),
+            (1, "link to a folder", "1 link to a folder"),
+            (3, "link to a folder", "3 links to a folder"),
+        ] {
+            assert_eq!(counted(number, one), text);
+        }
+        assert_eq!(counted(-1, "file"), "? files");
+    }
 
     #[test]
     fn a_callback_that_breaks_cancels() {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::listing::Listing;
-use hark_work::progress::{Progress, no_progress};
+use hark_work::files;
+use hark_work::progress::{Progress, counted, no_progress};
 
 use super::{Audio, Check, DatasetConfig, Gathered, Reason, Skipped, parent_of};
 use crate::Error;
@@ -78,7 +79,7 @@ impl DatasetConfig {
             Ok(state) => checked.state = state,
             Err(error) => {
                 checked.state.name = self.name();
-                checked.state.advice = advice_of(error);
+                checked.state.advice = advice_of(&error);
             }
         }
         if checked.state.found > 0 {
@@ -86,10 +87,9 @@ impl DatasetConfig {
         }
         if let Some(first) = checked.broken.first() {
             checked.state.advice.push(format!(
-                "{} of {} recordings cannot be decoded; download them again or remove them ({}: {})",
+                "broken: {} of {}; download again or remove ({})",
                 checked.broken.len(),
-                checked.state.found,
-                first.id,
+                counted(checked.state.found, "recording"),
                 first.reason
             ));
         }
@@ -143,25 +143,30 @@ impl DatasetConfig {
 }
 
 /// What is wrong with a dataset that cannot be read: several faults of a table one by one.
-fn advice_of(error: Error) -> Vec<String> {
+fn advice_of(error: &Error) -> Vec<String> {
     let Error::Faults { path, faults, more } = error else {
-        return vec![error.with_causes()];
+        return vec![files::explain(error)];
     };
-    let mut advice: Vec<String> = faults.iter().map(Error::with_causes).collect();
-    if more > 0 {
-        advice.push(format!("{}: {more} more faults", path.display()));
+    let mut advice: Vec<String> = faults.iter().map(|fault| files::explain(fault)).collect();
+    if *more > 0 {
+        advice.push(format!("{}: {}", path.display(), counted(*more, "more fault")));
     }
     advice
 }
 
 fn not_there(error: &Error) -> String {
     match error {
-        Error::NoCaptionFile { path, .. } => {
+        Error::NoCaptionFile { path, layout, .. } => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let folder = parent_of(path).display();
-            format!("no {name}: put it into {folder} ({error})")
+            let folder = parent_of(path);
+            let told = if folder.is_dir() {
+                format!("no {name} in {}; put it there", folder.display())
+            } else {
+                format!("cannot read {}: no such folder", folder.display())
+            };
+            format!("{told}. {layout}")
         }
-        _ => error.to_string(),
+        _ => files::explain(error),
     }
 }
 
@@ -217,9 +222,9 @@ fn advise(set: &DatasetConfig, report: &Completeness) -> Result<Vec<String>, Err
         return Ok(Vec::new());
     };
     let mut advice = vec![format!(
-        "{} of {} recordings are missing; the first is {}",
+        "missing: {} of {}; the first is {}",
         report.missing.len(),
-        report.expected,
+        counted(report.expected, "recording"),
         first.display()
     )];
     let vanish = match set {
@@ -242,7 +247,7 @@ fn advise(set: &DatasetConfig, report: &Completeness) -> Result<Vec<String>, Err
     }
     if let Some((folder, count)) = elsewhere.iter().max_by_key(|(_, count)| **count) {
         advice.push(format!(
-            "{count} of the missing recordings are in {}; move them to {}",
+            "found {count} of the missing recordings in {}; move to {}",
             folder.display(),
             parent_of(first).display()
         ));

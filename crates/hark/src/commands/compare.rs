@@ -83,10 +83,15 @@ pub fn run(args: &Args) -> Result<()> {
 fn baseline(args: &Args, study: &Path, methods: &[Method]) -> Result<usize> {
     let place = |name: &str| methods.iter().position(|method| method.name == name);
     if let Some(name) = &args.baseline {
+        ensure!(
+            !methods.is_empty(),
+            "{} holds no finished run of hark reproduce",
+            study.display()
+        );
         return place(name).with_context(|| {
             let names: Vec<&str> = methods.iter().map(|method| method.name.as_str()).collect();
             format!(
-                "--baseline {name}: {} has the methods {}",
+                "--baseline: no method {name} in {}, which has {}",
                 study.display(),
                 names.join(", ")
             )
@@ -135,12 +140,12 @@ fn name(paths: &[PathBuf], otherwise: &str) -> String {
 fn shown(comparison: &Comparison, paired: &Paired<'_>, show: usize) -> String {
     let mut text = format!("{}\n\n", verdict(comparison));
     text.push_str(&format!(
-        "{}, {}: {} queries, {} and {} runs{}\n",
+        "{}, {}: {}, {} and {}{}\n",
         comparison.direction,
         comparison.metric,
-        output::group_digits(paired.queries.len()),
+        output::counted(paired.queries.len(), "query"),
         paired.runs.0,
-        paired.runs.1,
+        output::counted(paired.runs.1, "run"),
         if paired.corpora > 1 {
             format!(" on {} corpora", paired.corpora)
         } else {

@@ -139,10 +139,10 @@ fn show(bar: &ProgressBar, event: &DemoEvent<'_>) -> ControlFlow<()> {
         } => {
             bar.finish_and_clear();
             eprintln!(
-                "1. {} soundscapes of {} s with {} captions, {}: {}",
-                output::group_digits(generated.clips.iter().sum::<usize>()),
+                "1. {} of {} s with {}, {}: {}",
+                output::counted(generated.clips.iter().sum::<usize>(), "soundscape"),
                 config.seconds,
-                output::group_digits(generated.captions.iter().sum::<usize>()),
+                output::counted(generated.captions.iter().sum::<usize>(), "caption"),
                 if generated.reused {
                     "made before"
                 } else {
@@ -154,12 +154,12 @@ fn show(bar: &ProgressBar, event: &DemoEvent<'_>) -> ControlFlow<()> {
         DemoEvent::Trained { run, clips } => {
             let place = demo::OBJECTIVES.iter().position(|name| *name == run.objective);
             eprintln!(
-                "{}. {} {} on {} clips, {} epochs, best {}: {}",
+                "{}. {} {} on {}, {}, best {}: {}",
                 place.unwrap_or_default() + 2,
                 if run.reused { "trained before:" } else { "trained" },
                 title(run.objective),
-                output::group_digits(*clips),
-                run.epochs,
+                output::counted(*clips, "clip"),
+                output::counted(run.epochs, "epoch"),
                 run.best_epoch,
                 seconds(run.took),
             );

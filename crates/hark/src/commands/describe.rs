@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
         let vector = match embedder.embed_audio(path) {
             Ok(vector) => vector,
             Err(error) if !progress::stopped() => {
-                eprintln!("hark: {error}");
+                output::tell(&error);
                 failed += 1;
                 continue;
             }
@@ -96,9 +96,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if failed > 0 {
         bail!(
-            "cannot read {} of {} recordings",
+            "cannot read {} of {}",
             output::group_digits(failed as u64),
-            output::group_digits(args.recordings.len())
+            output::counted(args.recordings.len(), "recording")
         );
     }
     Ok(())

@@ -136,7 +136,10 @@ pub fn run(args: &Args) -> Result<()> {
     let notes = args.notes.read()?;
     let library = Library::open_to_index(args.library.location(&home)?, &home.models(), &setup)?;
     if let Some(error) = library.unreadable() {
-        eprintln!("hark: warning: {error}; the library is rebuilt");
+        eprintln!(
+            "hark: warning: {}; the library is rebuilt",
+            output::explain(error)
+        );
     }
     let options = IndexOptions {
         notes: notes.as_ref(),
@@ -161,11 +164,11 @@ fn check(args: &Args, library: &Library) -> Result<()> {
             output::print(&format!("{}\n", output::sanitize(fault)))?;
         }
         eprintln!(
-            "{}: {} recordings, {} windows, {} faults",
+            "{}: {}, {}, {}",
             args.library.name,
-            output::group_digits(seen.files),
-            output::group_digits(seen.windows),
-            output::group_digits(faults.len())
+            output::counted(seen.files, "recording"),
+            output::counted(seen.windows, "window"),
+            output::counted(faults.len(), "fault")
         );
     }
     ensure!(
@@ -201,13 +204,18 @@ fn list(args: &Args, home: &Home) -> Result<()> {
     for (name, seen) in &rows {
         text.push_str(&match seen {
             Ok(Some((model, seen))) => format!(
-                "{name}: {} recordings, {}, model {model}, folders {}\n",
-                output::group_digits(seen.files),
+                "{name}: {}, {}, model {model}, {} {}\n",
+                output::counted(seen.files, "recording"),
                 length(seen.seconds),
+                if seen.roots.len() == 1 {
+                    "folder"
+                } else {
+                    "folders"
+                },
                 output::sanitize(&seen.roots.join(", "))
             ),
             Ok(None) => format!("{name}: empty\n"),
-            Err(error) => format!("{name}: {error}\n"),
+            Err(error) => format!("{name}: {}\n", output::explain(error)),
         });
     }
     text.push_str(&format!("\nfolder: {}\n", folder.display()));
@@ -226,10 +234,10 @@ fn watch(args: &Args, library: &Library, options: &IndexOptions<'_>) -> Result<(
                 display.clear();
                 let reported = match outcome {
                     Ok(outcome) => report(args, library, outcome),
-                    Err(error) => Err(anyhow::anyhow!("{error}")),
+                    Err(error) => Err(anyhow::Error::msg(output::explain(*error))),
                 };
                 if let Err(error) = reported {
-                    eprintln!("hark: {error:#}");
+                    output::tell(error.as_ref());
                 }
             }
             IndexEvent::Watching { folders } => {
@@ -259,13 +267,13 @@ impl IndexDisplay {
     pub fn show(&self, event: &IndexEvent<'_>) -> ControlFlow<()> {
         match event {
             IndexEvent::Scanning { files } => self.bar(Stage::Scanning, |bar, _| {
-                bar.set_message(format!("{} files", output::group_digits(*files)));
+                bar.set_message(output::counted(*files, "file"));
             }),
             IndexEvent::Indexing { done, total, seconds } => self.bar(Stage::Indexing, |bar, begun| {
                 bar.set_length(*total as u64);
                 bar.set_position(*done as u64);
                 let rate = seconds / begun.elapsed().as_secs_f64().max(1e-3);
-                bar.set_message(format!("{rate:.0}"));
+                bar.set_message(progress::speed(rate));
             }),
             IndexEvent::Optimizing { done, total } => self.bar(Stage::Optimizing, |bar, _| {
                 bar.set_length(*total);
@@ -329,8 +337,8 @@ fn report(args: &Args, library: &Library, outcome: &Outcome) -> Result<()> {
     let failed = outcome.failed.len() + outcome.still_failing.len();
     ensure!(
         failed == 0,
-        "cannot read {} of the files; the others are in the library",
-        output::group_digits(failed)
+        "cannot read {}; the others are in the library",
+        output::counted(failed, "file")
     );
     Ok(())
 }
@@ -358,17 +366,22 @@ fn show_outcome(outcome: &Outcome) {
         );
     }
     for (reason, what) in [
-        (SkipReason::LinkInside, "links to what is indexed anyway"),
-        (SkipReason::LinkToParent, "links to a folder that contains them"),
+        (SkipReason::LinkInside, "link to what is indexed anyway"),
+        (SkipReason::LinkToParent, "link to a folder around it"),
         (
             SkipReason::UnsupportedFormat,
-            "files in a format that hark does not read",
+            "file in a format that hark does not read",
         ),
     ] {
         let mut paths = outcome.skipped.iter().filter(|(_, skipped)| *skipped == reason);
         if let Some((first, _)) = paths.next() {
-            let count = output::group_digits(paths.count() + 1);
-            eprintln!("skipped {count} {what}, such as {}", output::sanitize(first));
+            let count = paths.count() + 1;
+            let such = if count == 1 { ":" } else { ", such as" };
+            eprintln!(
+                "skipped {}{such} {}",
+                output::counted(count, what),
+                output::sanitize(first)
+            );
         }
     }
     for failure in outcome.failed.iter().chain(&outcome.still_failing) {
@@ -393,11 +406,11 @@ fn show_overview(args: &Args, seen: &Overview, outcome: &Outcome, duplicates: us
         .map(|(what, count)| format!("{} {what}", output::group_digits(*count)))
         .collect();
     eprintln!(
-        "{}: {} recordings, {}, {} windows; {}",
+        "{}: {}, {}, {}; {}",
         args.library.name,
-        output::group_digits(seen.files),
+        output::counted(seen.files, "recording"),
         length(seen.seconds),
-        output::group_digits(seen.windows),
+        output::counted(seen.windows, "window"),
         if parts.is_empty() {
             "no recordings found".to_owned()
         } else {
@@ -411,15 +424,16 @@ fn show_overview(args: &Args, seen: &Overview, outcome: &Outcome, duplicates: us
             format!("; not found: {}", output::sanitize(&notes.unmatched.join(", ")))
         };
         eprintln!(
-            "{} of {} names in the tables match a recording{unmatched}",
+            "{} of {} in the tables {} a recording{unmatched}",
             output::group_digits(notes.matched),
-            output::group_digits(notes.names)
+            output::counted(notes.names, "name"),
+            if notes.matched == 1 { "matches" } else { "match" }
         );
     }
     if duplicates > 0 {
         eprintln!(
-            "{} recordings exist more than once; list them with hark index --duplicates",
-            output::group_digits(duplicates)
+            "{}; list with hark index --duplicates",
+            more_than_once(duplicates)
         );
     }
 }
@@ -445,9 +459,11 @@ fn show_duplicates(args: &Args, groups: &[Vec<String>]) -> Result<()> {
         }
         output::print("\n")?;
     }
-    eprintln!(
-        "{} recordings exist more than once",
-        output::group_digits(groups.len())
-    );
+    eprintln!("{}", more_than_once(groups.len()));
     Ok(())
+}
+
+fn more_than_once(count: usize) -> String {
+    let exist = if count == 1 { "exists" } else { "exist" };
+    format!("{} {exist} more than once", output::counted(count, "recording"))
 }

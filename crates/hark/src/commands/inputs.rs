@@ -260,11 +260,14 @@ impl ModelArgs {
 pub fn warn(embedded: &CachedEmbeddings, model: &SentenceModel) {
     let truncated = embedded.embeddings.truncated();
     if let Some(tokens) = model.max_tokens().filter(|_| truncated > 0) {
-        let cut = output::group_digits(truncated);
-        eprintln!("hark: warning: {cut} captions exceed {tokens} tokens and were truncated");
+        let cut = output::counted(truncated, "caption");
+        eprintln!("hark: warning: truncated {cut} of more than {tokens} tokens");
     }
     if let Some(error) = &embedded.not_cached {
-        eprintln!("hark: warning: cannot cache the embeddings: {error}");
+        eprintln!(
+            "hark: warning: cannot cache the embeddings: {}",
+            output::explain(error)
+        );
     }
 }
 

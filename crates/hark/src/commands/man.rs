@@ -27,7 +27,8 @@ pub fn run(args: &Args, program: Command) -> Result<()> {
     let mut program = program.disable_help_subcommand(true);
     program.build();
     let pages = write(&program, folder)?;
-    output::print(&format!("wrote {pages} pages to {}\n", folder.display()))
+    let pages = output::counted(pages, "page");
+    output::print(&format!("wrote {pages} to {}\n", folder.display()))
 }
 
 /// Writes the page of a command and the pages of its subcommands; returns how many that are.

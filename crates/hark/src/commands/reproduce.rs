@@ -175,8 +175,8 @@ fn show(generating: &ProgressBar, training: &ProgressBar, event: &StudyEvent<'_>
             return progress::show(training, done, total);
         }
         StudyEvent::LeftOut { recordings, run } => line(format!(
-            "hark: warning: {} recordings are left out of the training; they are listed in {}/left-out.csv",
-            output::group_digits(recordings),
+            "hark: warning: left {} out of the training; see {}/left-out.csv",
+            output::counted(recordings, "recording"),
             run.display(),
         )),
         StudyEvent::Skipped { clip, reason } => {

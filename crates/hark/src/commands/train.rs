@@ -181,8 +181,8 @@ impl Line {
                 self.clear();
                 if *left_out > 0 {
                     eprintln!(
-                        "hark: warning: {} recordings are left out of the training; left-out.csv in the run's folder names them",
-                        output::group_digits(*left_out)
+                        "hark: warning: left {} out of the training; see left-out.csv in the run's folder",
+                        output::counted(*left_out, "recording")
                     );
                 }
                 let bar = progress::training(&self.label);

@@ -320,7 +320,7 @@ fn a_pull_that_reaches_nothing_says_what_it_tried() {
     assert!(!place.path("home/models").exists());
     let message = place.fails(&["models", "pull", "all-minilm-l6-v2", "--from", "nowhere"]);
     assert!(
-        message.contains("nowhere is not a folder") && !message.contains("Python packages:"),
+        message.contains("folder nowhere: not a folder") && !message.contains("Python packages:"),
         "{message}"
     );
     let message = place.fails(&["models", "pull", "all-minilm-l6-v2", "--offline"]);

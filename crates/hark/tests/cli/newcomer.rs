@@ -35,7 +35,7 @@ fn one_rule_for_the_exit_code_of_index() {
         assert_eq!(output.status.code(), Some(1), "{run}");
         let message = text(&output.stderr);
         assert!(
-            message.contains("broken.flac") && message.contains("cannot read 1 of the files"),
+            message.contains("broken.flac") && message.contains("cannot read 1 file;"),
             "{message}"
         );
     }
@@ -58,12 +58,12 @@ fn linked_and_unnamed_recordings_are_indexed_and_the_rest_is_counted() {
     let message = text(&output.stderr);
     assert!(message.contains("6 recordings"), "{message}");
     assert!(
-        message.contains("skipped 1 files in a format that hark does not read")
+        message.contains("skipped 1 file in a format that hark does not read: ")
             && message.contains("old.wma"),
         "{message}"
     );
     assert!(
-        message.contains("links to a folder that contains them"),
+        message.contains("skipped 1 link to a folder around it: "),
         "{message}"
     );
     let found = place.json(&["search", "--json", "--words", "siren"]);
@@ -560,4 +560,154 @@ fn help_texts_are_wrapped_once() {
         .len(),
         1
     );
+}
+
+/// Command lines that fail, RECIPE being the tiny one, and what each says.
+#[rustfmt::skip]
+const REFUSED: [(&str, &str); 27] = [
+    ("index nowhere", "cannot read nowhere: no such folder"),
+    ("index sounds/long.wav", "long.wav is not a folder; name the folder that holds the recordings"),
+    ("index sounds --tags no.csv", "cannot read no.csv: no such file or folder"),
+    ("index sounds --captions empty", "cannot read empty: is a folder, not a file"),
+    ("index --delete none", "library none does not exist"),
+    ("search --audio no.wav", "cannot search by no.wav: cannot read the recording: no such file or folder"),
+    ("search --audio text.txt", "cannot search by text.txt: cannot decode the recording: unknown format"),
+    ("search rain --model none", "cannot open the library's model tiny: no model none"),
+    ("describe no.wav --captions text.txt --model tiny", "cannot read 1 of 1 recording"),
+    ("embed no.wav --model tiny -o x.npy", "cannot read no.wav: no such file or folder"),
+    ("embed sounds/long.wav --model tiny -o no/x.npy", "cannot write no/x.npy: no such file or folder"),
+    ("train no.toml", "cannot read no.toml: no such file or folder"),
+    ("train empty", "cannot read empty: is a folder, not a file"),
+    ("train bad.toml", "expected a whole number, 0 or more, got \"x\""),
+    ("train RECIPE --set training.epochs=x", "tiny.toml: training.epochs: expected a whole number, 0 or more, got \"x\""),
+    ("train RECIPE --set training.epochs=-1", "training.epochs: expected a whole number, 0 or more, got -1"),
+    ("train RECIPE --set training=3", "training: expected a table, got 3"),
+    ("train RECIPE --set audio.projection=3", "audio.projection: expected a list, got 3"),
+    ("reproduce RECIPE --folder text.txt", "cannot write text.txt: a file of that name is in the way"),
+    ("compare --study empty --baseline x", "empty holds no finished run of hark reproduce"),
+    ("models import no.pt --name x", "cannot read no.pt: no such file or folder"),
+    ("data stats folder empty", "empty: no captions"),
+    ("data make-soundscapes text.txt", "text.txt"),
+    ("relevance neighbours --captions text.txt", "cannot draw a batch of 32 from 1 caption; lower --batch"),
+    ("relevance fit --captions text.txt --ratings no.csv", "cannot read no.csv: no such file or folder"),
+    ("eval --run text.txt --qrels text.txt", "text.txt: line 1 has 1 field, not 6"),
+    ("serve --address 0.0.0.0 --port 0", "set the variable HARK_TOKEN"),
+];
+
+#[test]
+fn errors_say_what_is_wrong_once_and_in_plain_words() {
+    let place = indexed();
+    place.write("text.txt", "x\n");
+    place.write("bad.toml", "name = \"x\"\nseed = \"x\"\n");
+    fs_err::create_dir(place.path("empty")).unwrap();
+    for (line, expected) in REFUSED {
+        let recipe = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recipes/tiny.toml");
+        let line = line.replace("RECIPE", recipe);
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let message = place.fails(&arguments);
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+        for jargon in [
+            "failed to ",
+            "os error",
+            "expected u",
+            "struct ",
+            "No such",
+            "invalid type",
+        ] {
+            assert!(!message.contains(jargon), "{arguments:?}: {message}");
+        }
+        // No path and no cause twice in a line.
+        for line in message.lines() {
+            let parts: Vec<&str> = line.split(": ").collect();
+            for (nth, part) in parts.iter().enumerate() {
+                assert!(!parts[..nth].contains(part), "{arguments:?}: {line}");
+            }
+            for path in ["no.csv", "no.wav", "no.toml", "empty", "text.txt", "nowhere"] {
+                assert!(line.matches(path).count() < 2, "{arguments:?}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_on_the_command_line_are_refused_in_words() {
+    let place = Place::new();
+    for (arguments, expected) in [
+        (&["search", "rain", "--limit", "0"][..], "must be 1 or more"),
+        (
+            &["search", "rain", "--limit", "-3"],
+            "must be a whole number, 0 or more",
+        ),
+        (
+            &["search", "rain", "--min-seconds", "-3"],
+            "invalid value '-3' for '--min-seconds <TIME>'",
+        ),
+        (
+            &["serve", "--connections", "many"],
+            "must be a whole number, 0 or more",
+        ),
+        (
+            &["data", "make-soundscapes", "out", "--seconds", "x"],
+            "must be a number",
+        ),
+    ] {
+        let output = place.run(arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+        assert!(!message.contains("tip:"), "{arguments:?}: {message}");
+    }
+}
+
+/// One of everything: whatever is counted is counted in the singular.
+#[test]
+fn one_of_anything_is_singular() {
+    let place = crate::towers::with_model();
+    fs_err::create_dir(place.path("one")).unwrap();
+    place.write("one/a.wav", tone(440.0, 0.5));
+    place.write("captions.csv", "file_name,caption\na.wav,a tone\n");
+    place.write("text.txt", "a tone\n");
+    let mut said = String::new();
+    for arguments in [
+        &["index", "one", "--model", "tiny", "--captions", "captions.csv"][..],
+        &["index", "--check"],
+        &["index", "--list"],
+        &["index", "--duplicates"],
+        &["embed", "--captions", "text.txt", "-o", "text.npy"],
+        &["embed", "one/a.wav", "--model", "tiny", "-o", "clip.npy"],
+        &["embed", "--text", "a", "--model", "tiny", "-o", "t.npy"],
+        &["relevance", "compute", "--captions", "text.txt", "-o", "r.npy"],
+        &[
+            "describe",
+            "none.wav",
+            "--captions",
+            "text.txt",
+            "--model",
+            "tiny",
+        ],
+        &["eval", "--vectors", "t.npy", "t.npy", "--captions", "text.txt"],
+        &["data", "check", "table", "captions.csv", "--audio", "one"],
+        &["data", "check", "table", "captions.csv", "--audio", "nowhere"],
+        &["data", "stats", "table", "captions.csv", "--audio", "one"],
+    ] {
+        let output = place.run(arguments);
+        said += &format!("{arguments:?}\n{}{}", text(&output.stdout), text(&output.stderr));
+    }
+    for line in said.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        for pair in words.windows(2) {
+            let noun = pair[1].trim_end_matches([',', ';', ':', '.', ')']);
+            let plural = noun.len() > 3 && noun.ends_with('s') && !noun.ends_with("ss");
+            assert!(pair[0] != "1" || !plural, "{line} in:\n{said}");
+        }
+    }
+    for right in [
+        "1 recording, ",
+        "1 window;",
+        "1 of 1 name in the tables matches",
+        "1 embedding of",
+        "1 caption of 1 clip",
+    ] {
+        assert!(said.contains(right), "{right}:\n{said}");
+    }
 }

@@ -89,7 +89,12 @@ fn insert(table: &mut toml::Table, key: &str, value: toml::Value, change: &str) 
 
 /// The parser's message, with the key that was probably meant beside one that is not known.
 pub(super) fn explain(error: &toml::de::Error) -> String {
-    let text = error.to_string();
+    let text = hark_work::files::explain(error);
+    // Of a change by --set there is no line to show, but its key.
+    let text = match text.trim_end().rsplit_once("\nin `") {
+        Some((what, key)) => format!("{}: {what}", key.trim_end_matches('`')),
+        None => text,
+    };
     let message = error.message();
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");

@@ -247,12 +247,12 @@ fn report(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Strin
     let how = match (made.reused, made.rendered) {
         (true, _) => "already complete".to_owned(),
         (false, rendered) if rendered == total => "generated".to_owned(),
-        (false, rendered) => format!("completed, {} clips generated", output::group_digits(rendered)),
+        (false, rendered) => format!("completed, generated {}", output::counted(rendered, "clip")),
     };
     let mut text = format!(
-        "{}: {how}; {} clips of {} s, {}\n",
+        "{}: {how}; {} of {} s, {}\n",
         folder.display(),
-        output::group_digits(total),
+        output::counted(total, "clip"),
         config.seconds,
         size(bytes)
     );
@@ -264,10 +264,10 @@ fn report(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Strin
             String::new()
         };
         text.push_str(&format!(
-            "  {:<12}{:>8} clips, {:>9} captions{truth}\n",
+            "  {:<12}{:>14}, {:>18}{truth}\n",
             split.name(),
-            output::group_digits(clips),
-            output::group_digits(captions)
+            output::counted(clips, "clip"),
+            output::counted(captions, "caption")
         ));
     }
     text.push_str("\nNext:\n  hark train RECIPE");

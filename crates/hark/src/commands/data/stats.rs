@@ -121,7 +121,7 @@ fn load(asked: &[Asked]) -> Result<Vec<(&Asked, Dataset)>> {
         if sets.is_empty() {
             return Err(error.into());
         }
-        eprintln!("hark: warning: skipping a split: {error}");
+        eprintln!("hark: warning: skipping a split: {}", output::explain(&error));
     }
     Ok(sets)
 }
@@ -179,11 +179,8 @@ fn warn(counted: &[Counted]) {
             );
         }
         if audio.unreadable.len() > NAMED {
-            let more = output::group_digits(audio.unreadable.len() - NAMED);
-            eprintln!(
-                "hark: warning: {}: {more} more recordings cannot be read",
-                set.title
-            );
+            let more = output::counted(audio.unreadable.len() - NAMED, "recording");
+            eprintln!("hark: warning: {}: cannot read {more} more", set.title);
         }
     }
 }

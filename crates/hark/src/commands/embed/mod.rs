@@ -87,8 +87,8 @@ pub fn run(args: &Args) -> Result<()> {
                 let embedded = embedded?;
                 if embedded.truncated() > 0 {
                     eprintln!(
-                        "hark: warning: {} texts exceed the model's maximum length and were truncated",
-                        output::group_digits(embedded.truncated())
+                        "hark: warning: truncated {} to the model's maximum length",
+                        output::counted(embedded.truncated(), "text")
                     );
                 }
                 write(args, embedded.as_slice(), embedded.dim())
@@ -114,9 +114,9 @@ fn write(args: &Args, vectors: &[f32], dim: usize) -> Result<()> {
         }));
     }
     eprintln!(
-        "{}: {} embeddings of dimension {dim}",
+        "{}: {} of dimension {dim}",
         args.output.display(),
-        output::group_digits(rows)
+        output::counted(rows, "embedding")
     );
     Ok(())
 }

@@ -62,18 +62,18 @@ pub fn run(args: &Args) -> Result<()> {
         }))?;
     } else if rows > 0 {
         eprintln!(
-            "{}: {} embeddings of dimension {}; rows are listed in {}",
+            "{}: {} of dimension {}; rows are listed in {}",
             args.output.display(),
-            output::group_digits(rows),
+            output::counted(rows, "embedding"),
             encoder.dim(),
             table.display()
         );
     }
     if !embedded.failed.is_empty() {
         bail!(
-            "cannot read {} of {} recordings",
+            "cannot read {} of {}",
             output::group_digits(embedded.failed.len()),
-            output::group_digits(args.recordings.len())
+            output::counted(args.recordings.len(), "recording")
         );
     }
     Ok(())

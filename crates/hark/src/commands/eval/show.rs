@@ -13,12 +13,12 @@ use crate::{output, progress};
 pub(super) fn table(report: &EvaluationReport) -> String {
     let mut text = format!("{}\n", report.of);
     if report.clips > 0 {
-        text.push_str(&format!("{} clips, ", output::group_digits(report.clips)));
+        text.push_str(&format!("{}, ", output::counted(report.clips, "clip")));
     }
-    let what = if report.clips > 0 { "captions" } else { "queries" };
+    let what = if report.clips > 0 { "caption" } else { "query" };
     text.push_str(&format!(
-        "{} {what}; in percent\n",
-        output::group_digits(report.captions)
+        "{}; in percent\n",
+        output::counted(report.captions, what)
     ));
     let mut by = "";
     for judgement in &report.judgements {
@@ -31,10 +31,8 @@ pub(super) fn table(report: &EvaluationReport) -> String {
         text.push_str(&row(direction, &judgement.mean, &format!("{median:.1}")));
         text.push_str(&row("  chance", &judgement.chance, ""));
         if judgement.left_out > 0 {
-            let left_out = output::group_digits(judgement.left_out);
-            text.push_str(&format!(
-                "  {left_out} queries have no relevant item and are left out\n"
-            ));
+            let left_out = output::counted(judgement.left_out, "query without a relevant item");
+            text.push_str(&format!("  left out: {left_out}\n"));
         }
     }
     let first = report.judgements.first();
@@ -116,16 +114,19 @@ impl Display {
             }
             SplitEvent::Clip { done, total, failed } => {
                 shown.clips = (done, total);
-                if let Some((clip, error)) = failed {
+                if let Some((_, error)) = failed {
                     shown
                         .recordings()
-                        .print(&format!("hark: {}: {error}", clip.path.display()));
+                        .print(&format!("hark: {}", output::explain(error)));
                 }
                 shown.clips()
             }
             SplitEvent::NotCached(error) => {
                 shown.clear();
-                eprintln!("hark: warning: cannot cache the embeddings: {error}");
+                eprintln!(
+                    "hark: warning: cannot cache the embeddings: {}",
+                    output::explain(error)
+                );
                 ControlFlow::Continue(())
             }
         }

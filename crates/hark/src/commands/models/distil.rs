@@ -131,12 +131,12 @@ pub fn run(args: &Args) -> Result<()> {
         }));
     }
     output::print(&format!(
-        "{}: {} bytes, {} words and pieces, {} pairs; fitted on {} different captions, loss {:.4} to {:.4}\n",
+        "{}: {}, {}, {}; fitted on {}, each once, loss {:.4} to {:.4}\n",
         args.out.display(),
-        output::group_digits(saved.bytes),
-        output::group_digits(made.words),
-        output::group_digits(made.pairs),
-        output::group_digits(made.captions),
+        output::counted(saved.bytes, "byte"),
+        output::counted(made.words, "word or piece"),
+        output::counted(made.pairs, "pair"),
+        output::counted(made.captions, "caption"),
         made.losses.first().copied().unwrap_or_default(),
         made.losses.last().copied().unwrap_or_default(),
     ))

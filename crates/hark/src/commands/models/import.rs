@@ -89,8 +89,8 @@ pub fn run(models: &ModelStore, args: Args) -> Result<()> {
     }
     if !imported.unused.is_empty() {
         eprintln!(
-            "hark: left out {} tensors that belong to no tower: {}",
-            imported.unused.len(),
+            "hark: left out {} of no tower: {}",
+            output::counted(imported.unused.len(), "tensor"),
             hark_encode::name_list(&imported.unused)
         );
     }

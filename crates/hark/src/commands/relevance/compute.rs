@@ -96,10 +96,10 @@ pub fn run(args: &Args) -> Result<()> {
         }));
     }
     eprintln!(
-        "{}: {} captions of {} clips",
+        "{}: {} of {}",
         args.output.display(),
-        output::group_digits(count),
-        output::group_digits(set.clips.len())
+        output::counted(count, "caption"),
+        output::counted(set.clips.len(), "clip")
     );
     Ok(())
 }

@@ -85,10 +85,10 @@ fn report(fit: &BetaFit) -> Result<String> {
         ));
     }
     text.push_str(&format!(
-        "\nlog-likelihood {:.3}, {} observations\nconverged in {} steps, gradient {:.1e}\n\n",
+        "\nlog-likelihood {:.3}, {}\nconverged in {}, gradient {:.1e}\n\n",
         fit.log_likelihood,
-        output::group_digits(fit.observations),
-        fit.iterations,
+        output::counted(fit.observations, "observation"),
+        output::counted(fit.iterations, "step"),
         fit.gradient_norm
     ));
     let RelevanceFunction::Logistic { intercept, slope } = fit.function()? else {

@@ -64,8 +64,9 @@ pub fn run(args: &Args) -> Result<()> {
     let count = set.captions.len();
     if count < batch {
         bail!(
-            "cannot draw a batch of {} from {count} captions; lower --batch",
-            args.batch
+            "cannot draw a batch of {} from {}; lower --batch",
+            args.batch,
+            output::counted(count, "caption")
         );
     }
     let vectors = args.model.embed(&set.texts())?;
@@ -111,8 +112,8 @@ pub fn run(args: &Args) -> Result<()> {
         }));
     }
     let mut report = format!(
-        "{} pairs of captions of different clips have h >= {}",
-        output::group_digits(pairs.total),
+        "{} with h >= {}",
+        output::counted(pairs.total, "pair of captions of different clips"),
         args.threshold
     );
     report.push_str(if pairs.pairs.is_empty() {
