@@ -140,7 +140,7 @@ pub struct Overview {
     pub tags: Vec<Count>,
     /// Sampling rates, ascending.
     pub rates: Vec<Count>,
-    /// Containers, codecs and families of codecs, by name: each is a value of [`Filter::formats`].
+    /// Containers, codecs and families of codecs, by name: each is a value of [`Filter`]'s `formats`.
     pub formats: Vec<Count>,
     /// Numbers of channels, ascending.
     pub channels: Vec<Count>,

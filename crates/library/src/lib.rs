@@ -46,7 +46,7 @@ pub use hark_catalogue::{Hit, Question};
 pub use hark_encode::Compute;
 pub use indexing::{IndexEvent, OnIndexEvent, Outcome};
 pub use library::{IndexOptions, Library, OpenOptions, Setup};
-pub use location::LibraryLocation;
+pub use location::{LibraryContent, LibraryLocation, ListedLibrary};
 pub use model::{LibraryModel, ModelEmbedder};
 pub use plan::Shard;
 pub use scan::SkipReason;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hark_catalogue::sqlite::{self, SqliteStore};
 use hark_catalogue::{Error as CatalogueError, PostgresStore, Settings, Store};
+use serde::Serialize;
 
 use crate::error::Error;
 
@@ -146,6 +147,55 @@ impl LibraryLocation {
         names.sort();
         names
     }
+
+    /// The libraries in a folder of libraries, each with what is in it.
+    pub fn list_in(folder: &Path) -> Vec<ListedLibrary> {
+        let listed = |name: String| {
+            let opened = Self::Folder(folder.join(&name)).open(1);
+            let content = opened.and_then(|store| {
+                let Some(store) = store else { return Ok(None) };
+                let seen = store.overview()?;
+                Ok(Some(LibraryContent {
+                    model: store.settings().model.clone(),
+                    recordings: seen.files,
+                    seconds: seen.seconds,
+                    folders: seen.roots,
+                }))
+            });
+            let (content, error) = match content {
+                Ok(content) => (content, None),
+                Err(error) => (None, Some(hark_work::files::explain(&error))),
+            };
+            ListedLibrary { name, content, error }
+        };
+        Self::names_in(folder).into_iter().map(listed).collect()
+    }
+}
+
+/// A library in a folder of libraries.
+#[derive(Debug, Serialize)]
+pub struct ListedLibrary {
+    /// Its name.
+    pub name: String,
+    /// What is in it; `None` if it is empty or cannot be read.
+    #[serde(flatten)]
+    pub content: Option<LibraryContent>,
+    /// Why it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What is in a library.
+#[derive(Debug, Serialize)]
+pub struct LibraryContent {
+    /// The model that it was made with.
+    pub model: String,
+    /// Recordings.
+    pub recordings: u64,
+    /// Their length in all.
+    pub seconds: f64,
+    /// The folders that were indexed.
+    pub folders: Vec<String>,
 }
 
 /// Tells a user whose settings differ from the library's what to do.

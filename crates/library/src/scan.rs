@@ -34,6 +34,20 @@ pub enum SkipReason {
     UnsupportedFormat,
 }
 
+impl SkipReason {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::LinkInside, Self::LinkToParent, Self::UnsupportedFormat];
+
+    /// What one such thing is.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::LinkInside => "link to what is indexed anyway",
+            Self::LinkToParent => "link to a folder around it",
+            Self::UnsupportedFormat => "file in a format that hark does not read",
+        }
+    }
+}
+
 /// What a scan found.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {

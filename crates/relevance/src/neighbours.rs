@@ -82,6 +82,34 @@ pub struct Expected {
     pub share_of_captions: f64,
 }
 
+/// For each of several sets of captions what to expect of a random batch of it; `None` for a set that is smaller than a
+/// batch. `captions` has the vectors of all sets, one set after the other, and `sets` the clip of each caption.
+///
+/// # Errors
+/// As [`false_negatives`].
+pub fn expected_false_negatives(
+    captions: Vectors<'_>,
+    sets: &[Vec<u32>],
+    (threshold, batch): (f32, usize),
+    threads: Option<NonZeroUsize>,
+    progress: Progress<'_>,
+) -> Result<Vec<Option<Expected>>, Error> {
+    let mut rest = captions.as_slice();
+    let mut expected = Vec::with_capacity(sets.len());
+    for clips in sets {
+        let (own, others) = rest.split_at(clips.len() * captions.dim());
+        rest = others;
+        expected.push(if clips.len() < batch {
+            None
+        } else {
+            let own = Vectors::new(own, captions.dim())?;
+            let counted = false_negatives(own, clips, &[threshold], threads, progress)?;
+            Some(counted.expected(0, batch)?)
+        });
+    }
+    Ok(expected)
+}
+
 /// Counts, for every caption and threshold, the captions of other clips that are at least that similar.
 ///
 /// ```

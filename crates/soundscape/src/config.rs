@@ -45,6 +45,38 @@ impl Attribute {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|attribute| attribute.name() == name)
     }
+
+    /// The attributes of a list such as `pace,pitch`; `none` for no attributes.
+    ///
+    /// # Errors
+    /// What is wrong with the list, in words.
+    pub fn read_list(text: &str) -> Result<Vec<Self>, String> {
+        if text == "none" {
+            return Ok(Vec::new());
+        }
+        let mut list = Vec::new();
+        for name in text.split(',').map(str::trim) {
+            let Some(attribute) = Self::named(name) else {
+                let names = Self::ALL.map(Self::name).join(", ");
+                return Err(format!(
+                    "`{name}` is none of {names}; for no attributes, say none"
+                ));
+            };
+            if list.contains(&attribute) {
+                return Err(format!("`{name}` is given twice"));
+            }
+            list.push(attribute);
+        }
+        Ok(list)
+    }
+
+    /// Attributes as [`Attribute::read_list`] reads them, in the order of [`Attribute::ALL`].
+    pub fn list(attributes: &[Self]) -> String {
+        let named = Self::ALL
+            .into_iter()
+            .filter(|attribute| attributes.contains(attribute));
+        named.map(Self::name).collect::<Vec<_>>().join(",")
+    }
 }
 
 /// How the clips are stored, with 16 bits a sample.
@@ -246,6 +278,16 @@ mod tests {
         let mut config = Config::default();
         change(&mut config);
         config.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn attributes_are_read_and_listed() {
+        let all = Attribute::read_list("count,loudness, pitch,pace").unwrap();
+        assert_eq!(Attribute::list(&all), "loudness,pace,pitch,count");
+        assert!(Attribute::read_list("none").unwrap().is_empty());
+        for bad in ["", "volume", "pace,pace", "pace,"] {
+            assert!(Attribute::read_list(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -396,6 +396,11 @@ impl Dataset {
         lists
     }
 
+    /// The clip of each pair.
+    pub fn clips_of_pairs(&self) -> Vec<u32> {
+        self.pairs.iter().map(|pair| pair.clip as u32).collect()
+    }
+
     /// How many recordings are left out because they are missing, because they are broken, and on purpose.
     pub fn left_out_counts(&self) -> SkippedCounts {
         SkippedCounts::of(&self.left_out)

@@ -9,7 +9,8 @@ use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
 use hark_catalogue::Overview;
 use hark_library::{
-    IndexEvent, IndexOptions, Library, LibraryLocation, OpenOptions, Outcome, Setup, Shard, SkipReason,
+    IndexEvent, IndexOptions, Library, LibraryLocation, ListedLibrary, OpenOptions, Outcome, Setup, Shard,
+    SkipReason,
 };
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -181,41 +182,27 @@ fn check(args: &Args, library: &Library) -> Result<()> {
 /// The libraries of this machine, each with what is in it.
 fn list(args: &Args, home: &Home) -> Result<()> {
     let folder = home.libraries();
-    let mut rows = Vec::new();
-    for name in LibraryLocation::names_in(&folder) {
-        let opened = LibraryLocation::Folder(folder.join(&name)).open(1);
-        let seen = opened.and_then(|store| {
-            let Some(store) = store else { return Ok(None) };
-            Ok(Some((store.settings().model.clone(), store.overview()?)))
-        });
-        rows.push((name, seen));
-    }
+    let libraries = LibraryLocation::list_in(&folder);
     if args.json {
-        let rows = rows.iter().map(|(name, seen)| match seen {
-            Ok(Some((model, seen))) => json!({
-                "name": name, "model": model, "recordings": seen.files, "seconds": seen.seconds, "folders": seen.roots,
-            }),
-            Ok(None) => json!({"name": name}),
-            Err(error) => json!({"name": name, "error": error.to_string()}),
-        });
-        return output::print_json(&json!({"folder": folder, "libraries": rows.collect::<Vec<_>>()}));
+        return output::print_json(&json!({"folder": folder, "libraries": libraries}));
     }
     let mut text = String::new();
-    for (name, seen) in &rows {
-        text.push_str(&match seen {
-            Ok(Some((model, seen))) => format!(
-                "{name}: {}, {}, model {model}, {} {}\n",
-                output::counted(seen.files, "recording"),
+    for ListedLibrary { name, content, error } in &libraries {
+        text.push_str(&match (content, error) {
+            (Some(seen), _) => format!(
+                "{name}: {}, {}, model {}, {} {}\n",
+                output::counted(seen.recordings, "recording"),
                 length(seen.seconds),
-                if seen.roots.len() == 1 {
+                seen.model,
+                if seen.folders.len() == 1 {
                     "folder"
                 } else {
                     "folders"
                 },
-                output::sanitize(&seen.roots.join(", "))
+                output::sanitize(&seen.folders.join(", "))
             ),
-            Ok(None) => format!("{name}: empty\n"),
-            Err(error) => format!("{name}: {}\n", output::explain(error)),
+            (None, Some(error)) => format!("{name}: {error}\n"),
+            (None, None) => format!("{name}: empty\n"),
         });
     }
     text.push_str(&format!("\nfolder: {}\n", folder.display()));
@@ -365,21 +352,14 @@ fn show_outcome(outcome: &Outcome) {
             output::sanitize(path)
         );
     }
-    for (reason, what) in [
-        (SkipReason::LinkInside, "link to what is indexed anyway"),
-        (SkipReason::LinkToParent, "link to a folder around it"),
-        (
-            SkipReason::UnsupportedFormat,
-            "file in a format that hark does not read",
-        ),
-    ] {
+    for reason in SkipReason::ALL {
         let mut paths = outcome.skipped.iter().filter(|(_, skipped)| *skipped == reason);
         if let Some((first, _)) = paths.next() {
             let count = paths.count() + 1;
             let such = if count == 1 { ":" } else { ", such as" };
             eprintln!(
                 "skipped {}{such} {}",
-                output::counted(count, what),
+                output::counted(count, reason.about()),
                 output::sanitize(first)
             );
         }

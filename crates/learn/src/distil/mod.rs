@@ -58,6 +58,17 @@ pub struct Options {
     pub threads: NonZeroUsize,
 }
 
+/// As options of `hark models distil`.
+impl std::fmt::Display for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "--dim {} --units {} --pieces {} --pairs {} --epochs {} --batch {} --rate {} --seed {}",
+            self.dim, self.units, self.pieces, self.pairs, self.epochs, self.batch, self.rate, self.seed
+        )
+    }
+}
+
 /// Texts to vectors of length 1, one after the other.
 pub type Embed<'a> = &'a mut dyn FnMut(&[&str]) -> Result<Vec<f32>, hark_encode::Error>;
 

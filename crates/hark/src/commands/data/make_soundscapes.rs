@@ -73,7 +73,7 @@ struct SceneArgs {
         value_parser = attributes,
         help = shown(
             "Attributes that captions mention: some of loudness,pace,pitch,count, or none",
-            listed(&Config::default().attributes)
+            Attribute::list(&Config::default().attributes)
         )
     )]
     attributes: Option<Attributes>,
@@ -198,30 +198,7 @@ fn format_parser() -> impl TypedValueParser<Value = AudioFormat> {
 }
 
 fn attributes(text: &str) -> Result<Attributes, String> {
-    if text == "none" {
-        return Ok(Attributes(Vec::new()));
-    }
-    let mut list = Vec::new();
-    for name in text.split(',').map(str::trim) {
-        let Some(attribute) = Attribute::named(name) else {
-            let names = Attribute::ALL.map(Attribute::name).join(", ");
-            return Err(format!(
-                "`{name}` is none of {names}; for no attributes, say none"
-            ));
-        };
-        if list.contains(&attribute) {
-            return Err(format!("`{name}` is given twice"));
-        }
-        list.push(attribute);
-    }
-    Ok(Attributes(list))
-}
-
-fn listed(attributes: &[Attribute]) -> String {
-    let named = Attribute::ALL
-        .into_iter()
-        .filter(|attribute| attributes.contains(attribute));
-    named.map(Attribute::name).collect::<Vec<_>>().join(",")
+    Attribute::read_list(text).map(Attributes)
 }
 
 fn told(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Value {
@@ -280,26 +257,14 @@ fn report(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Strin
         );
         text.push_str(&format!(" \\\n    --set {part}={}", quoted(&value)));
     }
-    let folder = folder.display().to_string();
-    text.push_str(&format!(
-        "\n  hark data stats clotho {}\n",
-        quoted_if_needed(&folder)
-    ));
+    let folder = quoted(&folder.display().to_string());
+    text.push_str(&format!("\n  hark data stats clotho {folder}\n"));
     text
 }
 
 /// In single quotes, for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-fn quoted_if_needed(text: &str) -> String {
-    let plain = |letter: char| letter.is_alphanumeric() || "/._-".contains(letter);
-    if text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        quoted(text)
-    }
 }
 
 fn size(bytes: u64) -> String {
@@ -316,19 +281,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_are_read_and_listed() {
-        let all = attributes("count,loudness, pitch,pace").unwrap();
-        assert_eq!(listed(&all.0), "loudness,pace,pitch,count");
-        assert!(attributes("none").unwrap().0.is_empty());
-        for bad in ["", "volume", "pace,pace", "pace,"] {
-            assert!(attributes(bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
     fn a_folder_of_any_name_survives_the_shell() {
-        assert_eq!(quoted_if_needed("a/b-1.c"), "a/b-1.c");
-        assert_eq!(quoted_if_needed("a b"), "'a b'");
+        assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

@@ -9,8 +9,7 @@ use std::num::NonZeroUsize;
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
 use hark_corpus::{AudioStats, Check, Dataset, Error, SkippedCounts, Spread, TextStats};
-use hark_nearest::Vectors;
-use hark_relevance::neighbours::{Expected, false_negatives};
+use hark_relevance::neighbours::{Expected, expected_false_negatives};
 use serde_json::{Value, json};
 
 use super::sets::{Asked, SetArgs};
@@ -145,26 +144,19 @@ fn count_false_negatives(args: &Args, sets: &[(&Asked, Dataset)]) -> Result<Vec<
     let pairs = sets.iter().flat_map(|(_, data)| &data.pairs);
     let captions: Vec<&str> = pairs.map(|pair| pair.caption.as_str()).collect();
     let embedded = args.model.embed(&captions)?;
-    let all = embedded.view();
-    let threads = Some(args.model.threads.count());
     let bar = progress::items("comparing captions");
-    let watch = |done, total| progress::show(&bar, done, total);
-    let mut rest = all.as_slice();
-    let mut expected = Vec::with_capacity(sets.len());
-    for (_, data) in sets {
-        let (own, others) = rest.split_at(data.pairs.len() * all.dim());
-        rest = others;
-        if data.pairs.len() < args.batch.get() {
-            expected.push(None);
-            continue;
-        }
-        let clips: Vec<u32> = data.pairs.iter().map(|pair| pair.clip as u32).collect();
-        let own = Vectors::new(own, all.dim())?;
-        let counted = false_negatives(own, &clips, &[args.threshold], threads, &watch)?;
-        expected.push(Some(counted.expected(0, args.batch.get())?));
-    }
+    let expected = expected_false_negatives(
+        embedded.view(),
+        &sets
+            .iter()
+            .map(|(_, data)| data.clips_of_pairs())
+            .collect::<Vec<_>>(),
+        (args.threshold, args.batch.get()),
+        Some(args.model.threads.count()),
+        &|done, total| progress::show(&bar, done, total),
+    );
     bar.finish_and_clear();
-    Ok(expected)
+    Ok(expected?)
 }
 
 fn warn(counted: &[Counted]) {

@@ -85,17 +85,6 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("distil needs files, not stdin: the model's card lists them with checksums");
     }
     let set = args.captions.read()?;
-    let card = card(args, fingerprint)?;
-    let threads = args.threads.count();
-    let mut encoder = CachedSentenceEncoder::open(model, Some(&home.embeddings()), &args.threads.compute())?;
-    let mut embed = |texts: &[&str]| {
-        let bar = progress::items("teacher's vectors");
-        let embedded = encoder.embed(texts, &|done, total| progress::show(&bar, done, total));
-        bar.finish_and_clear();
-        let embedded = embedded?;
-        warn(&embedded, encoder.model());
-        Ok(embedded.embeddings.into_vec())
-    };
     let options = Options {
         dim: args.dim,
         units: args.units,
@@ -105,7 +94,17 @@ pub fn run(args: &Args) -> Result<()> {
         batch: args.batch,
         rate: args.rate,
         seed: args.seed,
-        threads,
+        threads: args.threads.count(),
+    };
+    let card = card(args, fingerprint, &options)?;
+    let mut encoder = CachedSentenceEncoder::open(model, Some(&home.embeddings()), &args.threads.compute())?;
+    let mut embed = |texts: &[&str]| {
+        let bar = progress::items("teacher's vectors");
+        let embedded = encoder.embed(texts, &|done, total| progress::show(&bar, done, total));
+        bar.finish_and_clear();
+        let embedded = embedded?;
+        warn(&embedded, encoder.model());
+        Ok(embedded.embeddings.into_vec())
     };
     let bar = progress::items("fitting");
     let mut teacher = Teacher {
@@ -143,7 +142,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// Where the encoder comes from. Files are named without their folders: a card travels, a path does not.
-fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
+fn card(args: &Args, teacher_fingerprint: String, options: &Options) -> Result<Card> {
     let last = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = last(&args.out).context("--out has no name")?;
     let teacher = last(Path::new(&args.teacher)).context("--teacher has no name")?;
@@ -157,16 +156,8 @@ fn card(args: &Args, teacher_fingerprint: String) -> Result<Card> {
         .map(|captions| format!(" --captions {}", captions.file))
         .collect();
     let command = format!(
-        "hark models distil --teacher {teacher}{files}{} --dim {} --units {} --pieces {} --pairs {} --epochs {} --batch {} --rate {} --seed {} --captions-licence '{}' --out {name}",
+        "hark models distil --teacher {teacher}{files}{} {options} --captions-licence '{}' --out {name}",
         args.captions.columns.typed(),
-        args.dim,
-        args.units,
-        args.pieces,
-        args.pairs,
-        args.epochs,
-        args.batch,
-        args.rate,
-        args.seed,
         args.captions_licence,
     );
     let teacher_licence = PublishedModel::find(&teacher)
