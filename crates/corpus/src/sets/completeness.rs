@@ -149,7 +149,7 @@ fn advice_of(error: &Error) -> Vec<String> {
     };
     let mut advice: Vec<String> = faults.iter().map(|fault| files::explain(fault)).collect();
     if *more > 0 {
-        advice.push(format!("{}: {}", path.display(), counted(*more, "more fault")));
+        advice.push(format!("{}: {} more", path.display(), counted(*more, "fault")));
     }
     advice
 }

@@ -476,7 +476,7 @@ fn all_faults_of_a_table_are_told_at_once() {
     place.write("pairs.csv", &table);
     let told = check("pairs.csv");
     assert_eq!(told.len(), 21, "{told:?}");
-    assert!(told[20].ends_with("3 more faults"), "{told:?}");
+    assert!(told[20].ends_with("3 faults more"), "{told:?}");
     place.write(
         "pairs.jsonl",
         "{\"path\": \"a.wav\", \"caption\": 3}\n{\"path\"\n{\"caption\": \"rain\"}\n",

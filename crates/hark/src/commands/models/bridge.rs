@@ -11,10 +11,10 @@ use crate::commands::inputs::ThreadArgs;
 use crate::{output, progress};
 
 const EXAMPLE: &str = "Example:
-  hark models bridge --audio mn04-as --sentence caption-static --labels class_labels_indices.csv --name tags
+  hark models bridge --audio mn04-as --labels classes.csv --name tags
 
-The embedding of a recording is the sum of its classes' names, embedded by the sentence encoder and weighted by
-their probabilities; that of a text is the sentence encoder's. Nothing is trained. The labels file has one name a
+The embedding of a recording is the sum of its classes' names, embedded by the sentence encoder and weighted by \
+their probabilities; that of a text is the sentence encoder's. Nothing is trained. The labels file has one name a \
 line, or is a CSV file with a column display_name, name or label.";
 
 #[derive(Debug, ClapArgs)]
