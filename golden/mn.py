@@ -9,7 +9,7 @@ means and variances of the first and of the last norm after that batch; and the 
 
   python3 golden/mn.py EFFICIENTAT --checkpoint mn04_as_mAP_432.pt --audio FOLDER -o FILE.npy
 
-writes the class probabilities of recordings, in the order of their names, for a comparison with hark embed.
+writes the features of recordings of at most 10 s, in the order of their names, for a comparison with hark embed.
 """
 
 import argparse
@@ -128,8 +128,8 @@ def recordings(get_model, checkpoint: str, folder: str, output: str) -> None:
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
         samples = soxr.resample(samples.mean(axis=1), rate, 32000, quality="VHQ")
         with torch.no_grad():
-            logits, _ = network(mel(torch.from_numpy(samples)[None]).unsqueeze(0))
-        rows.append(torch.sigmoid(logits).reshape(-1).numpy())
+            _, features = network(mel(torch.from_numpy(samples)[None]).unsqueeze(0))
+        rows.append(features.reshape(-1).numpy())
     np.save(output, np.stack(rows))
 
 
