@@ -13,7 +13,7 @@
 //! classes  linear, hard-swish, linear, sigmoid
 //! ```
 //!
-//! The layout of the fifteen blocks is MobileNetV3-large's ([`LAYOUT`]); a configuration says how many channels they have.
+//! The layout of the fifteen blocks is MobileNetV3-large's (`LAYOUT`); a configuration says how many channels they have.
 //! Norms are batch norms. A training takes the statistics of its batch and keeps running means, or leaves those of the
 //! checkpoint as they are ([`Statistics`]). Embedding uses the running means, folded into the convolutions (`folded.rs`).
 
