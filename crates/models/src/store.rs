@@ -279,7 +279,7 @@ impl ModelStore {
     /// allows overwriting one.
     ///
     /// # Errors
-    /// If the name is invalid or taken, a part is not there, or [`bridge`](hark_encode::bridge::bridge) refuses it. Nothing is
+    /// If the name is invalid or taken, a part is not there, or [`bridge`] refuses it. Nothing is
     /// then written.
     pub fn bridge(&self, name: &str, asked: &BridgeOptions<'_>, replace: bool) -> Result<Imported, Error> {
         self.check_name(name, replace)?;
