@@ -97,6 +97,7 @@ fn entry(number: u64) -> Entry {
             )]
             .into(),
             damage: None,
+            heard: Vec::new(),
             peaks: vec![number as u8; 1600],
             fingerprint: number.to_le_bytes().repeat(32),
         },

@@ -90,12 +90,26 @@ pub struct AudioInfo {
     pub metadata: BTreeMap<String, String>,
     /// What was wrong with the file, if its sound could be read only in part.
     pub damage: Option<String>,
+    /// What a model hears in it, the strongest first.
+    #[serde(default)]
+    pub heard: Vec<Heard>,
     /// The outline of its waveform: the lowest and the highest sample of each column, in 127ths, as signed bytes in two's complement.
     #[serde(skip)]
     pub peaks: Vec<u8>,
     /// A fingerprint of the sound, by which the same sound in other formats is recognised.
     #[serde(skip)]
     pub fingerprint: Vec<u8>,
+}
+
+/// A kind of sound that a model hears in a recording. Its name is a tag that nobody wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Heard {
+    /// The name of the class, or of a word of the library's vocabulary, in lower case.
+    pub name: String,
+    /// How strongly, in the window where it is strongest: a probability, or a cosine for words of a vocabulary.
+    pub score: f32,
+    /// Where the windows begin in which it is one of the strongest, in seconds.
+    pub starts: Vec<f64>,
 }
 
 /// What people wrote about a recording, outside of it.
@@ -151,6 +165,11 @@ impl File {
             notes: self.notes,
             windows,
         }
+    }
+
+    /// Whether it has a tag: one that people gave it, or the name of something that is heard in it.
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.notes.tags.iter().any(|own| own == tag) || self.sound.heard.iter().any(|heard| heard.name == tag)
     }
 
     /// The day that it was recorded on, or else last changed on.

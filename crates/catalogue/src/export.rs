@@ -1,13 +1,13 @@
 //! Hits as CSV for spreadsheets and as M3U for players.
 
-use crate::Hit;
+use crate::{AudioInfo, Hit};
 
 /// Between the values of one cell.
 const BETWEEN: &str = "; ";
 
 /// A table (RFC 4180), one row a hit.
 pub fn csv(hits: &[Hit]) -> String {
-    let mut out = "rank,score,path,start,end,seconds,rate,channels,date,tags,captions\r\n".to_owned();
+    let mut out = "rank,score,path,start,end,seconds,rate,channels,date,tags,heard,captions\r\n".to_owned();
     let number = |n: Option<f64>| n.map_or_else(String::new, |n| n.to_string());
     for hit in hits {
         let sound = &hit.file.sound;
@@ -22,12 +22,17 @@ pub fn csv(hits: &[Hit]) -> String {
             sound.channels.to_string(),
             text(&hit.file.day()),
             text(&hit.file.notes.tags.join(BETWEEN)),
+            text(&heard_names(&hit.file.sound).join(BETWEEN)),
             text(&hit.file.notes.captions.join(BETWEEN)),
         ];
         out.push_str(&row.join(","));
         out.push_str("\r\n");
     }
     out
+}
+
+fn heard_names(sound: &AudioInfo) -> Vec<&str> {
+    sound.heard.iter().map(|heard| heard.name.as_str()).collect()
 }
 
 /// A cell of text. Spreadsheets run what begins like a formula, whoever wrote it: an apostrophe keeps it text.

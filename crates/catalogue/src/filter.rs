@@ -30,7 +30,7 @@ const CONTAINERS: [(&str, &str); 13] = [
 pub struct Filter {
     /// In one of these folders, or in a folder within: absolute paths, with or without a `/` at the end.
     pub folders: Vec<String>,
-    /// With all of these tags.
+    /// With all of these tags: given by people, or the names of what a model hears.
     pub tags: Vec<String>,
     /// At least as long, in seconds.
     pub min_seconds: Option<f64>,
@@ -72,7 +72,7 @@ impl Filter {
                 let (from, to) = range(folder);
                 file.path >= from && file.path < to
             });
-        let tags = self.tags().iter().all(|tag| file.notes.tags.contains(tag));
+        let tags = self.tags().iter().all(|tag| file.has_tag(tag));
         let sound = &file.sound;
         let file_day = file.day();
         folder

@@ -30,7 +30,7 @@ mod words;
 pub use day::parse_day;
 pub use duplicates::duplicates;
 pub use embedder::{EmbedError, Embedder};
-pub use entry::{AudioInfo, Entry, Failure, File, IndexedFile, Notes, Settings, Stat, Window};
+pub use entry::{AudioInfo, Entry, Failure, File, Heard, IndexedFile, Notes, Settings, Stat, Window};
 pub use error::Error;
 pub use filter::{Filter, folder_contains};
 pub use note::Note;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use half::f16;
 
-use crate::{AudioInfo, Entry, Error, Notes, Settings, Window};
+use crate::{AudioInfo, Entry, Error, Heard, Notes, Settings, Window};
 
 /// How far the length of a vector may be from 1 when it is put. Rounding to 32 bits is far below, a forgotten division far above.
 const UNIT: f64 = 1e-3;
@@ -52,6 +52,19 @@ pub(crate) fn notes(notes: &Notes) -> Notes {
     }
 }
 
+/// What is heard, as it is kept: each name once.
+pub(crate) fn heard(heard: &[Heard]) -> Vec<Heard> {
+    let mut kept: Vec<Heard> = Vec::new();
+    for one in heard {
+        let name = text(&one.name);
+        if kept.iter().all(|other| other.name != name) {
+            let (name, starts) = (name.into_owned(), one.starts.clone());
+            kept.push(Heard { name, starts, ..*one });
+        }
+    }
+    kept
+}
+
 /// What decoding told, as it is kept.
 pub(crate) fn sound(sound: &AudioInfo) -> AudioInfo {
     let kept = |from: &str| text(from).into_owned();
@@ -68,6 +81,7 @@ pub(crate) fn sound(sound: &AudioInfo) -> AudioInfo {
             .map(|(name, value)| (kept(name), kept(value)))
             .collect(),
         damage: sound.damage.as_deref().map(kept),
+        heard: heard(&sound.heard),
         peaks: sound.peaks.clone(),
         fingerprint: sound.fingerprint.clone(),
     }

@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Entry, Error, Failure, File, Filter, IndexedFile, Notes, Settings, Stat, Window, prepare};
+use crate::{
+    Entry, Error, Failure, File, Filter, Heard, IndexedFile, Notes, Settings, Stat, Window, prepare,
+};
 
 /// A change of the library.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +51,13 @@ pub enum Change {
         id: i64,
         /// They replace those it had.
         notes: Notes,
+    },
+    /// Something else is heard in a known file.
+    SetHeard {
+        /// The file.
+        id: i64,
+        /// It replaces what was heard in it.
+        heard: Vec<Heard>,
     },
     /// A file that is gone.
     Remove {
@@ -136,7 +145,7 @@ pub struct Overview {
     pub roots: Vec<String>,
     /// All folders of the files, the roots included, at most 5,000: each before those in it.
     pub folders: Vec<Count>,
-    /// Tags, at most 500, the most frequent first.
+    /// Tags and names of what is heard, at most 500, the most frequent first.
     pub tags: Vec<Count>,
     /// Sampling rates, ascending.
     pub rates: Vec<Count>,
@@ -157,6 +166,12 @@ pub struct Overview {
 pub trait Store: Send + Sync {
     /// What its vectors are made by.
     fn settings(&self) -> &Settings;
+
+    /// The words by which recordings are tagged as they are indexed; empty for the classes of the model, where it has such.
+    fn vocabulary(&self) -> Result<Vec<String>, Error>;
+
+    /// Replaces the vocabulary. What is known to be heard stays as it is.
+    fn set_vocabulary(&self, words: &[String]) -> Result<(), Error>;
 
     /// Folders that are indexed: absolute paths, sorted.
     fn roots(&self) -> Result<Vec<String>, Error>;
@@ -310,6 +325,15 @@ fn block(entry: &Entry) -> String {
     );
     for caption in &notes.captions {
         text += &format!("  caption {}\n", quoted(caption));
+    }
+    for heard in &sound.heard {
+        let starts: Vec<String> = heard.starts.iter().map(f64::to_string).collect();
+        text += &format!(
+            "  heard {} {} at {}\n",
+            quoted(&heard.name),
+            heard.score,
+            starts.join(" ")
+        );
     }
     for tag in &notes.tags {
         text += &format!("  tag {}\n", quoted(tag));

@@ -45,7 +45,7 @@ pub(crate) struct Columns {
     pub tags: String,
     /// Of its captions.
     pub captions: String,
-    /// Of the values of its metadata.
+    /// Of the values of its metadata, and the names of what is heard in it.
     pub metadata: String,
 }
 
@@ -62,10 +62,8 @@ impl Columns {
             tags: indexed(&notes.tags.join("\n")),
             captions: indexed(&notes.captions.join("\n")),
             metadata: indexed(
-                &sound
-                    .metadata
-                    .values()
-                    .map(String::as_str)
+                &(sound.metadata.values().map(String::as_str))
+                    .chain(sound.heard.iter().map(|heard| heard.name.as_str()))
                     .collect::<Vec<_>>()
                     .join("\n"),
             ),

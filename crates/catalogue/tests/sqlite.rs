@@ -45,7 +45,7 @@ mod with_index {
 /// Files that are no library, or not one for us.
 mod opening {
     use super::{SqliteStore, Store, settings};
-    use crate::semantics::{entry, put, vector};
+    use crate::semantics::{dumped, entry, notes, put, sound_and_whole, vector};
     use hark_catalogue::{Error, Settings};
 
     #[test]
@@ -144,11 +144,32 @@ mod opening {
     }
 
     #[test]
+    fn an_older_format_is_brought_up_to_date() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::create(folder.path(), &settings()).unwrap();
+        let mut tagged = entry("/a.wav", vector(1));
+        tagged.notes = notes(&["a caption"], &["sea"]);
+        store.apply(&[put(tagged)]).unwrap();
+        let before = dumped(&store);
+        drop(store);
+        let raw = rusqlite::Connection::open(folder.path().join("catalogue.sqlite")).unwrap();
+        raw.execute_batch(
+            "ALTER TABLE details DROP COLUMN heard; ALTER TABLE tags DROP COLUMN heard; PRAGMA user_version = 1;",
+        )
+        .unwrap();
+        drop(raw);
+        let store = SqliteStore::open(folder.path()).unwrap();
+        assert_eq!(dumped(&store), before);
+        sound_and_whole(&store);
+        assert!(store.vocabulary().unwrap().is_empty());
+    }
+
+    #[test]
     fn a_newer_format_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         drop(SqliteStore::create(folder.path(), &settings()).unwrap());
         let raw = rusqlite::Connection::open(folder.path().join("catalogue.sqlite")).unwrap();
-        raw.pragma_update(None, "user_version", 2).unwrap();
+        raw.pragma_update(None, "user_version", 3).unwrap();
         drop(raw);
         for outcome in [
             SqliteStore::open(folder.path()),
@@ -159,8 +180,8 @@ mod opening {
                 matches!(
                     error,
                     Error::NewerFormat {
-                        found: 2,
-                        known: 1,
+                        found: 3,
+                        known: 2,
                         ..
                     }
                 ),
@@ -637,7 +658,7 @@ mod checking {
             ),
             ("DELETE FROM words_data WHERE id > 10", "index of words"),
             (
-                "PRAGMA foreign_keys = OFF; INSERT INTO tags VALUES (99, 'x')",
+                "PRAGMA foreign_keys = OFF; INSERT INTO tags (file, tag) VALUES (99, 'x')",
                 "belongs to nothing",
             ),
             ("DELETE FROM details WHERE file = 1", "details"),

@@ -269,6 +269,7 @@ impl Rows<'_> {
             };
             let clip = ClipVector {
                 vector: vector.to_vec(),
+                classes: Vec::new(),
                 windows: Vec::new(),
                 seconds: line.used_seconds,
                 total_seconds: line.seconds,

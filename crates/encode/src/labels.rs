@@ -6,6 +6,29 @@ use std::path::Path;
 use crate::Error;
 use crate::hugging_face::read_file;
 
+/// How strongly a class is heard.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClassScore {
+    /// Its place among the classes.
+    pub class: usize,
+    /// A probability, or a cosine.
+    pub score: f32,
+}
+
+/// At most `count` classes with scores of at least `least`, the strongest first; of equal ones the first comes first.
+pub fn strongest(scores: &[f32], count: usize, least: f32) -> Vec<ClassScore> {
+    let mut best: Vec<ClassScore> = Vec::new();
+    for (class, &score) in scores.iter().enumerate() {
+        let place = best.iter().take_while(|other| other.score >= score).count();
+        // Whatever is not a number fails the comparison.
+        if place < count && score >= least {
+            best.insert(place, ClassScore { class, score });
+            best.truncate(count);
+        }
+    }
+    best
+}
+
 /// The largest file of names that is read.
 const MAX_BYTES: usize = 16 << 20;
 
@@ -97,6 +120,19 @@ mod tests {
         let path = folder.path().join("labels.csv");
         fs_err::write(&path, text).unwrap();
         read_labels(&path)
+    }
+
+    #[test]
+    fn the_strongest_come_first() {
+        let found = |scores: &[f32]| -> Vec<usize> {
+            strongest(scores, 2, 0.1)
+                .iter()
+                .map(|heard| heard.class)
+                .collect()
+        };
+        assert_eq!(found(&[0.1, 0.9, 0.5, 0.9]), [1, 3]);
+        assert_eq!(found(&[0.05, 0.2, f32::NAN]), [1]);
+        assert!(found(&[]).is_empty());
     }
 
     #[test]

@@ -53,5 +53,5 @@ pub use error::{Error, name_list};
 pub use hark_nearest::{Embeddings, Failure};
 use hark_work::progress::Progress;
 pub use import::import;
-pub use labels::read_labels;
+pub use labels::{ClassScore, read_labels, strongest};
 pub use sentence::SentenceEncoder;

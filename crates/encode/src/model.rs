@@ -19,7 +19,8 @@ use hark_audio::{MelConfig, MelSpectrogram};
 
 use crate::card::{AudioCard, Card, ClipLength, TextCard};
 use crate::dual::{DualEncoder, Side, SideConfig};
-pub use crate::model_files::{BuiltIn, CARD, ModelFiles, SENTENCE, TOKENIZER, WEIGHTS};
+use crate::labels::{ClassScore, strongest};
+pub use crate::model_files::{BuiltIn, CARD, EVERYDAY, ModelFiles, SENTENCE, TOKENIZER, WEIGHTS};
 pub use crate::model_key::fingerprint;
 use crate::recordings::{ClipMean, Segments};
 use crate::sentence::SentenceEncoder;
@@ -33,6 +34,10 @@ use hark_work::workers;
 
 /// Segments that are not padded have at least this part of a second.
 const SHORTEST: usize = 2;
+
+/// Classes of a tagger that are told of a segment, and how probable each is at least.
+const MAX_CLASSES: usize = 3;
+const LEAST_PROBABILITY: f32 = 0.1;
 
 /// Whether a folder holds a model of this form.
 pub fn is_model(folder: &Path) -> bool {
@@ -274,6 +279,8 @@ pub struct AudioEncoder {
 pub struct ClipVector {
     /// The vector.
     pub vector: Vec<f32>,
+    /// The strongest classes of a tagger, see [`AudioEncoder::labels`].
+    pub classes: Vec<ClassScore>,
     /// Vectors of its windows in the order of time, if they were asked for and there is more than one.
     pub windows: Vec<WindowVector>,
     /// Length of what was read of the recording.
@@ -297,6 +304,8 @@ pub struct WindowVector {
     pub end: f64,
     /// The vector.
     pub vector: Vec<f32>,
+    /// The strongest classes of a tagger, see [`AudioEncoder::labels`].
+    pub classes: Vec<ClassScore>,
 }
 
 /// What [`AudioEncoder::embed_files`] tells while it works.
@@ -415,6 +424,11 @@ impl AudioEncoder {
         !self.card.side.projection.is_empty()
     }
 
+    /// Names of the classes of [`ClipVector::classes`]; empty if the model is no tagger with named classes.
+    pub fn labels(&self) -> &[String] {
+        &self.card.labels
+    }
+
     /// Length of a segment, and of a window.
     pub fn segment_seconds(&self) -> f64 {
         self.card.segment_seconds
@@ -525,7 +539,14 @@ impl AudioEncoder {
             segments,
             self.compute.threads(),
             &|samples| self.segment_features(samples),
-            &|mean| self.project(mean),
+            &|mean| {
+                let classes = strongest(
+                    &mean[..self.labels().len().min(mean.len())],
+                    MAX_CLASSES,
+                    LEAST_PROBABILITY,
+                );
+                Some((self.project(mean)?, classes))
+            },
             deliver,
         )
     }

@@ -36,6 +36,13 @@ pub struct BuiltIn {
     pub weights: &'static [u8],
 }
 
+/// The dual encoder that knows everyday sounds.
+pub static EVERYDAY: BuiltIn = BuiltIn {
+    name: "everyday",
+    card: include_bytes!("../models/everyday/card.json"),
+    weights: include_bytes!("../models/everyday/model.safetensors"),
+};
+
 impl From<&Path> for ModelFiles {
     fn from(folder: &Path) -> Self {
         Self::Folder(folder.to_owned())

@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use hark_audio::{AudioSummary, Stream};
 
 use crate::card::ClipLength;
+use crate::labels::ClassScore;
 use crate::model::{ClipVector, EmbedEvent, WindowVector};
 use hark_work::workers;
 
@@ -409,12 +410,15 @@ enum Done {
     },
 }
 
+/// The vector and the strongest classes of a mean of features; `None` if it has no direction.
+type Project<'a> = dyn Fn(Vec<f32>) -> Option<(Vec<f32>, Vec<ClassScore>)> + 'a;
+
 /// Runs all segments through `features`, each clip's mean through `project`, and delivers.
 pub(crate) fn embed(
     segments: Segments<'_>,
     threads: usize,
     features: &(dyn Fn(Vec<f32>) -> Result<Vec<f32>, Error> + Sync),
-    project: &dyn Fn(Vec<f32>) -> Option<Vec<f32>>,
+    project: &Project<'_>,
     deliver: &mut dyn FnMut(EmbedEvent) -> ControlFlow<()>,
 ) -> Result<(), Error> {
     let paths = segments.paths;
@@ -473,7 +477,7 @@ struct Gathering<'a> {
     under_way: HashMap<usize, Progressing>,
     failed: Vec<bool>,
     rate: f64,
-    project: &'a dyn Fn(Vec<f32>) -> Option<Vec<f32>>,
+    project: &'a Project<'a>,
 }
 
 impl Gathering<'_> {
@@ -512,7 +516,7 @@ impl Gathering<'_> {
                 of: self.paths[file].display().to_string(),
             })
         };
-        let vector = project(clip.mean.mean())?;
+        let (vector, classes) = project(clip.mean.mean())?;
         // A single window is the recording, as far as anybody can hear.
         let windows = if clip.windows.len() < 2 {
             &[]
@@ -520,14 +524,17 @@ impl Gathering<'_> {
             &clip.windows[..]
         };
         let windows = windows.iter().map(|(place, features)| {
+            let (vector, classes) = project(features.clone())?;
             Ok(WindowVector {
                 start: place.start as f64 / self.rate,
                 end: (place.start + place.samples) as f64 / self.rate,
-                vector: project(features.clone())?,
+                vector,
+                classes,
             })
         });
         Ok(ClipVector {
             vector,
+            classes,
             windows: windows.collect::<Result<_, Error>>()?,
             seconds: end.seconds,
             total_seconds: end.total_seconds,

@@ -6,11 +6,16 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use hark_library::{Annotations, Error, Library, LibraryLocation, OpenOptions};
 
+use hark_models::EVERYDAY;
+
 use crate::commands::inputs::ColumnArgs;
 use crate::home::Home;
 
 /// The variable that names a server, so that its password need not be an argument, which others can see.
 const STORE: &str = "HARK_STORE";
+
+/// A published tagger that hears better than the built-in one.
+const BETTER: &str = "mn40-as-ext";
 
 /// Which library.
 #[derive(Debug, Args)]
@@ -64,13 +69,27 @@ impl LibraryArgs {
                     format!(" (libraries: {})", others.join(", "))
                 };
                 bail!(
-                    "library {} does not exist{others}; create it with: hark index FOLDER --model MODEL",
+                    "library {} does not exist{others}; create it with: hark index FOLDER",
                     self.name
                 )
             }
             opened => Ok(opened?),
         }
     }
+}
+
+/// Says that a library's model is the built-in one, unless it was asked for, and what is better.
+pub fn tell_of_everyday(unnamed: bool, library: &Library) {
+    if unnamed && library.store().settings().model == EVERYDAY {
+        tell_of_default();
+    }
+}
+
+/// Says that the built-in model is used, and what is better.
+pub fn tell_of_default() {
+    eprintln!(
+        "hark: using the built-in model {EVERYDAY}; for better results: hark models pull {BETTER}, then hark models bridge --audio {BETTER} --name better, then --model better"
+    );
 }
 
 /// Captions and tags of the recordings.

@@ -49,6 +49,8 @@ enum Command {
     Index(Box<commands::index::Args>),
     /// Search a library by text or by example
     Search(Box<commands::search::Args>),
+    /// Name recordings by labels of your own
+    Classify(commands::classify::Args),
     /// Rank captions for a recording
     Describe(commands::describe::Args),
     /// Serve a library over HTTP, with a page to search and listen
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Index(args) => commands::index::run(&args),
         Command::Search(args) => commands::search::run(&args),
+        Command::Classify(args) => commands::classify::run(&args),
         Command::Describe(args) => commands::describe::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Models(command) => commands::models::run(command),

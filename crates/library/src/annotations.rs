@@ -111,6 +111,14 @@ impl Annotations {
         }
     }
 
+    /// All tags, sorted, each once.
+    pub fn tags(&self) -> Vec<String> {
+        let mut tags: Vec<String> = self.0.values().flat_map(|notes| notes.tags.clone()).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        tags
+    }
+
     /// How many of the names belong to one of these recordings.
     pub(crate) fn matched<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Matched {
         let mut found: HashSet<&str> = HashSet::new();
@@ -125,7 +133,7 @@ impl Annotations {
         }
     }
 
-    fn find(&self, path: &str) -> Option<&Notes> {
+    pub(crate) fn find(&self, path: &str) -> Option<&Notes> {
         self.entry(path).map(|(_, notes)| notes)
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use hark_catalogue::Settings;
+use hark_work::progress::{counted, group_digits};
 
 /// Why a library was not opened, indexed or searched.
 #[derive(Debug, thiserror::Error)]
@@ -23,15 +24,12 @@ pub enum Error {
     Models(#[from] hark_models::Error),
 
     /// The library does not exist.
-    #[error("no library in {location}; create it with: hark index FOLDER --model MODEL")]
+    #[error("no library in {location}; create it with: hark index FOLDER")]
     Missing { location: String },
 
     /// A new library was asked for without folders.
-    #[error("no library in {location} yet; name the folders to index: hark index FOLDER --model MODEL")]
+    #[error("no library in {location} yet; name the folders to index: hark index FOLDER")]
     NoFolders { location: String },
-
-    #[error("a new library needs a model: pass --model (see hark models list; hark demo trains a small one)")]
-    NoModel,
 
     /// The model that a library names cannot be opened.
     #[error(
@@ -61,7 +59,7 @@ pub enum Error {
     Mismatch { source: Box<hark_catalogue::Error> },
 
     #[error(
-        "model {name} has no projection; a library needs a model that embeds recordings and texts in one space"
+        "model {name} has no projection; a library needs a model that embeds recordings and texts in one space. A tagger becomes one with: hark models bridge --audio {name} --name NEW"
     )]
     NoProjection { name: String },
 
@@ -94,6 +92,15 @@ pub enum Error {
 
     #[error("{}: no column {column}", path.display())]
     NoColumn { path: PathBuf, column: String },
+
+    #[error("cannot read {} of {}", group_digits(*failed), counted(*all, "recording"))]
+    Unread { failed: usize, all: usize },
+
+    #[error("the template {template:?} has no {{}} for the name of a class")]
+    BadTemplate { template: String },
+
+    #[error("{recording} is tagged {truth}, which is none of the labels")]
+    UnknownTruth { recording: String, truth: String },
 
     #[error("cannot watch for changes on this system: {0}")]
     Watch(#[from] notify::Error),

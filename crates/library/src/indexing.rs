@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ use sha2::{Digest, Sha256};
 
 use crate::annotations::{Annotations, Matched};
 use crate::error::Error;
+use crate::hearing::{Vocabulary, heard};
 use crate::model::ModelEmbedder;
 use crate::plan::{Plan, Shard, is_within, plan};
 use crate::scan::{Scan, ScannedFile, SkipReason, scan, stat};
@@ -51,6 +53,8 @@ pub struct Outcome {
     pub unchanged: usize,
     /// Unchanged files that got other captions or tags.
     pub annotated: usize,
+    /// Files that were tagged again, by another vocabulary.
+    pub retagged: usize,
     /// How many of the names in tables of captions and tags are names of recordings; `None` without such tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notes: Option<Matched>,
@@ -86,6 +90,13 @@ pub enum IndexEvent<'a> {
         total: usize,
         /// Seconds of audio embedded so far.
         seconds: f64,
+    },
+    /// Tagging files by another vocabulary.
+    Tagging {
+        /// Files that are finished.
+        done: usize,
+        /// All files.
+        total: usize,
     },
     /// Making the catalogue fast to search.
     Optimizing {
@@ -168,6 +179,10 @@ pub(crate) struct Indexing<'a> {
     /// Whether a file with the bytes of an indexed one takes over its entry.
     pub(crate) reuse_duplicates: bool,
     pub(crate) shard: Shard,
+    /// Words to tag recordings by; empty for the classes of the model.
+    pub(crate) words: Vec<String>,
+    /// Their vectors, once something is to be tagged.
+    pub(crate) vocabulary: OnceLock<Vocabulary>,
 }
 
 /// A file that was hashed.
@@ -237,6 +252,44 @@ impl Indexing<'_> {
             }
         }
         Ok(count)
+    }
+
+    fn vocabulary(&self) -> Result<Option<&Vocabulary>, Error> {
+        if self.words.is_empty() {
+            return Ok(None);
+        }
+        if let Some(vocabulary) = self.vocabulary.get() {
+            return Ok(Some(vocabulary));
+        }
+        let vocabulary = Vocabulary::new(&self.words, self.embedder)?;
+        Ok(Some(self.vocabulary.get_or_init(|| vocabulary)))
+    }
+
+    /// Tags all indexed files by the vocabulary, from their vectors. The library has the vocabulary once all are tagged: if it is
+    /// interrupted, the same command begins again.
+    pub(crate) fn retag(&self, control: &Control<'_>) -> Result<usize, Error> {
+        let Some(vocabulary) = self.vocabulary()? else {
+            return Ok(0);
+        };
+        let known = self.store.known()?;
+        for (nth, files) in known.chunks(MAX_CHANGES).enumerate() {
+            control.check()?;
+            let mut changes = Vec::new();
+            for file in files {
+                let windows = self.store.windows(file.id)?;
+                let alone = windows.len() == 1;
+                let parts = windows.iter().filter(|window| alone || !window.whole);
+                let heard = vocabulary.heard(parts.map(|window| (window.start, &window.vector[..])));
+                changes.push(Change::SetHeard { id: file.id, heard });
+            }
+            self.store.apply(&changes)?;
+            control.tell(IndexEvent::Tagging {
+                done: nth * MAX_CHANGES + files.len(),
+                total: known.len(),
+            });
+        }
+        self.store.set_vocabulary(&self.words)?;
+        Ok(known.len())
     }
 
     /// The notes of a path whose entry, perhaps under another path, is `before`.
@@ -515,11 +568,16 @@ impl<'r, 'a> Run<'r, 'a> {
             self.outcome.damaged.push((path.clone(), damage.clone()));
         }
         self.count(hashed.before.is_some());
+        let labels = self.indexing.embedder.audio_encoder()?.labels();
+        let heard = heard(&clip, self.indexing.vocabulary()?, labels);
         self.changes.push(Change::Upsert(Box::new(Entry {
             path: path.clone(),
             stat: hashed.file.stat,
             content: hashed.content.clone(),
-            sound: audio_info(summary, damage),
+            sound: AudioInfo {
+                heard,
+                ..audio_info(summary, damage)
+            },
             notes,
             windows: windows(clip, summary.seconds),
         })));
@@ -617,6 +675,7 @@ fn audio_info(summary: &AudioSummary, damage: Option<String>) -> AudioInfo {
         damage,
         peaks: summary.peaks.clone(),
         fingerprint: summary.fingerprint.to_bytes(),
+        heard: Vec::new(),
     }
 }
 

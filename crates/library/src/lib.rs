@@ -24,6 +24,9 @@
 //! | `scan` | a folder → the audio files in it |
 //! | `plan` | audio files and index entries → what is new, changed, gone |
 //! | `indexing` | a plan → index entries |
+//! | `hearing` | vectors and classes of windows → names of what is heard |
+//! | `classify` | recordings and texts → the texts that fit best |
+//! | `report` | what an indexing did → lines of text |
 //! | `watch` | folders → a signal when something changes in them |
 //! | `annotations` | files of captions and tags → notes by file name |
 //!
@@ -31,16 +34,22 @@
 //! callback, the device and its threads a [`Compute`].
 
 mod annotations;
+mod classify;
 mod error;
+mod hearing;
 mod indexing;
 mod library;
 mod location;
 mod model;
 mod plan;
+mod report;
 mod scan;
 mod watch;
 
 pub use annotations::{Annotations, Matched};
+pub use classify::{
+    Accuracy, Classified, ClassifiedRecording, Classify, ClassifyEvent, ScoredText, classify,
+};
 pub use error::Error;
 pub use hark_catalogue::{Hit, Question};
 pub use hark_encode::Compute;
@@ -49,4 +58,5 @@ pub use library::{IndexOptions, Library, OpenOptions, Setup};
 pub use location::{LibraryContent, LibraryLocation, ListedLibrary};
 pub use model::{LibraryModel, ModelEmbedder};
 pub use plan::Shard;
+pub use report::{IndexReport, more_than_once};
 pub use scan::SkipReason;

@@ -9,7 +9,7 @@ use hark_catalogue::{
     Answer, AudioInfo, EmbedError, Embedder, Hit, Question, Settings, Store, ask, duplicates, sqlite,
 };
 use hark_encode::Compute;
-use hark_models::ModelStore;
+use hark_models::{EVERYDAY, ModelStore};
 
 use crate::annotations::Annotations;
 use crate::error::Error;
@@ -45,7 +45,8 @@ impl Default for OpenOptions {
 /// What a library is to be before it is indexed.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
-    /// How it is opened. A new library needs a model; one that exists refuses another than its own, unless it is rebuilt.
+    /// How it is opened. A new library without a model gets [`EVERYDAY`]; one that exists refuses another than its own, unless
+    /// it is rebuilt.
     pub open: OpenOptions,
     /// Seconds from one window of a long recording to the next. By default the library's own, and for a new library the
     /// length of a window.
@@ -65,6 +66,9 @@ pub struct IndexOptions<'a> {
     pub notes: Option<&'a Annotations>,
     /// Which of all files this process indexes.
     pub shard: Shard,
+    /// Words to tag recordings by, now and from now on; the library's own by default. Words of a first vocabulary replace the
+    /// classes of the model.
+    pub vocabulary: Option<&'a [String]>,
 }
 
 /// A library of recordings: a catalogue and the model that its vectors come from.
@@ -140,13 +144,19 @@ impl Library {
     ) -> Result<Self, Error> {
         let location = location.into();
         let compute = &setup.open.compute;
-        let mut unreadable = None;
+        let (mut unreadable, mut vocabulary) = (None, Vec::new());
         let before = match location.open(compute.threads()) {
             Err(error) if setup.rebuild && error.is_of_library() => {
                 unreadable = Some(error);
                 None
             }
-            opened => opened?.map(|store| store.settings().clone()),
+            opened => match opened? {
+                Some(store) => {
+                    vocabulary = store.vocabulary()?;
+                    Some(store.settings().clone())
+                }
+                None => None,
+            },
         };
         let folders = setup
             .folders
@@ -156,7 +166,7 @@ impl Library {
         let model = match (&setup.open.model, &before) {
             (Some(name), _) => LibraryModel::find(models, name)?,
             (None, Some(settings)) => LibraryModel::of(models, settings, None)?,
-            (None, None) => return Err(Error::NoModel),
+            (None, None) => LibraryModel::find(models, EVERYDAY)?,
         };
         if before.is_none() && folders.is_empty() {
             return Err(Error::NoFolders {
@@ -169,6 +179,9 @@ impl Library {
             location.reset(&settings)?;
         }
         let (store, lock) = location.open_or_create(&settings, compute.threads())?;
+        if setup.rebuild && !vocabulary.is_empty() {
+            store.set_vocabulary(&vocabulary)?;
+        }
         for folder in &folders {
             store.add_root(folder)?;
         }
@@ -220,7 +233,16 @@ impl Library {
     /// [`Outcome`] lists them.
     pub fn index(&self, options: &IndexOptions<'_>, on_event: OnIndexEvent<'_>) -> Result<Outcome, Error> {
         let control = Control::new(on_event);
-        let outcome = self.indexing(options)?.run(&control)?;
+        let indexing = self.indexing(options)?;
+        let retagged = if indexing.words == self.store.vocabulary()? {
+            0
+        } else {
+            indexing.retag(&control)?
+        };
+        let outcome = Outcome {
+            retagged,
+            ..indexing.run(&control)?
+        };
         let optimized = self.store.optimize(&|done, total| {
             control.tell(IndexEvent::Optimizing { done, total });
             control.flow()
@@ -240,6 +262,11 @@ impl Library {
             // Where others write too, the file may be another one by the time that its entry is copied.
             reuse_duplicates: self.location.has_one_writer(),
             shard: options.shard,
+            words: match options.vocabulary {
+                Some(words) => words.to_vec(),
+                None => self.store.vocabulary()?,
+            },
+            vocabulary: OnceLock::new(),
         })
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hark_catalogue::sqlite::{self, SqliteStore};
 use hark_catalogue::{Error as CatalogueError, PostgresStore, Settings, Store};
+use hark_work::progress::{counted, group_digits};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -183,6 +184,40 @@ pub struct ListedLibrary {
     /// Why it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// One line: its name, and what is in it or what is wrong with it.
+impl std::fmt::Display for ListedLibrary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: ", self.name)?;
+        match (&self.content, &self.error) {
+            (Some(seen), _) => {
+                let one = seen.folders.len() == 1;
+                write!(
+                    f,
+                    "{}, {}, model {}, {} {}",
+                    counted(seen.recordings, "recording"),
+                    length(seen.seconds),
+                    seen.model,
+                    if one { "folder" } else { "folders" },
+                    seen.folders.join(", ")
+                )
+            }
+            (None, Some(error)) => f.write_str(error),
+            (None, None) => f.write_str("empty"),
+        }
+    }
+}
+
+/// `2 h 05 min`, `3 min 20 s`.
+pub(crate) fn length(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    if hours > 0 {
+        format!("{} h {minutes:02} min", group_digits(hours))
+    } else {
+        format!("{minutes} min {seconds:02} s")
+    }
 }
 
 /// What is in a library.

@@ -21,4 +21,4 @@ pub use hub::{Hub, Releases};
 pub use info::ModelInfo;
 pub use published::{PUBLISHED, Packages, Published, PublishedFile, PublishedModel};
 pub use pull::{Card, CardFile, OnPullEvent, PullEvent, Pulled, Sources};
-pub use store::{Ability, BUILT_IN, BridgeOptions, Imported, Listed, Model, ModelStore, State};
+pub use store::{Ability, BUILT_IN, BridgeOptions, EVERYDAY, Imported, Listed, Model, ModelStore, State};

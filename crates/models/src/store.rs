@@ -19,6 +19,9 @@ use crate::pull::{self, OnPullEvent, Pulled, Sources};
 /// The name of the encoder that is part of the program.
 pub const BUILT_IN: &str = "caption-static";
 
+/// The name of the dual encoder that is part of the program.
+pub const EVERYDAY: &str = hark_encode::model::EVERYDAY.name;
+
 /// The model in the folder of a run.
 const OF_RUN: &str = "best";
 
@@ -122,7 +125,7 @@ impl ModelStore {
         })
     }
 
-    /// Opens a model: [`BUILT_IN`], a name in the store, or a path.
+    /// Opens a model: [`BUILT_IN`], [`EVERYDAY`], a name in the store, or a path.
     ///
     /// # Errors
     /// As [`ModelStore::find`], or if the folder holds no model.
@@ -130,6 +133,9 @@ impl ModelStore {
         if name == BUILT_IN {
             let encoder = StaticEncoder::built_in()?;
             return Ok(Model::Sentence(SentenceModel::Static(Box::new(encoder))));
+        }
+        if name == EVERYDAY {
+            return Ok(Model::Towers(ModelFiles::BuiltIn(&model::EVERYDAY)));
         }
         let folder = self.find(name)?;
         if model::is_model(&folder) {
@@ -172,17 +178,29 @@ impl ModelStore {
         ModelInfo::of(&self.open(name)?)
     }
 
-    /// The built-in model, the published ones, then all others in the store by name.
+    /// The built-in models, the published ones, then all others in the store by name.
     ///
     /// # Errors
     /// If the store's folder cannot be read.
     pub fn list(&self) -> Result<Vec<Listed>, Error> {
-        let mut rows = vec![Listed {
-            name: BUILT_IN.to_owned(),
+        let built_in = |name: &str, can, about: &str| Listed {
+            name: name.to_owned(),
             state: State::BuiltIn,
-            can: Some(Ability::ComparesCaptions),
-            about: "static vectors, 256 dimensions: no download, fastest".to_owned(),
-        }];
+            can: Some(can),
+            about: about.to_owned(),
+        };
+        let mut rows = vec![
+            built_in(
+                BUILT_IN,
+                Ability::ComparesCaptions,
+                "static vectors, 256 dimensions: no download, fastest",
+            ),
+            built_in(
+                EVERYDAY,
+                Ability::HearsAndReads,
+                "everyday sounds: no download, the default of libraries",
+            ),
+        ];
         rows.extend(PUBLISHED.iter().map(|model| Listed {
             name: model.name.to_owned(),
             state: if self.models.join(model.name).is_dir() {
@@ -284,6 +302,10 @@ impl ModelStore {
     pub fn bridge(&self, name: &str, asked: &BridgeOptions<'_>, replace: bool) -> Result<Imported, Error> {
         self.check_name(name, replace)?;
         let tagger = self.find_dual_encoder(asked.tagger)?;
+        let labels = match asked.labels {
+            Some(labels) => labels.to_vec(),
+            None => known_labels(&tagger)?,
+        };
         let sentence = self.open_sentence_encoder(asked.sentence)?;
         let folder = match asked.sentence {
             BUILT_IN => None,
@@ -292,7 +314,7 @@ impl ModelStore {
         let parts = Bridge {
             tagger: &tagger,
             sentence,
-            labels: asked.labels,
+            labels: &labels,
             centred: asked.centred,
             segment_seconds: asked.segment_seconds,
         };
@@ -321,7 +343,7 @@ impl ModelStore {
                 name: name.to_owned(),
             });
         }
-        if PublishedModel::find(name).is_some() || name == BUILT_IN {
+        if PublishedModel::find(name).is_some() || [BUILT_IN, EVERYDAY].contains(&name) {
             return Err(Error::ReservedName {
                 name: name.to_owned(),
             });
@@ -369,13 +391,27 @@ pub struct BridgeOptions<'a> {
     /// The name of a sentence encoder.
     pub sentence: &'a str,
     /// The names of the tagger's classes, in their order.
-    pub labels: &'a [String],
+    pub labels: Option<&'a [String]>,
     /// Whether the mean of the names' vectors is subtracted from all vectors of texts.
     pub centred: bool,
     /// Length of a segment; by default the tagger's.
     pub segment_seconds: Option<f64>,
     /// Where the names are embedded.
     pub compute: &'a Compute,
+}
+
+/// The names that a tagger's card has, or else those of `AudioSet`, which the built-in model has.
+fn known_labels(tagger: &ModelFiles) -> Result<Vec<String>, Error> {
+    let labels = |files: &ModelFiles| {
+        let card = files.card()?;
+        Ok::<_, Error>(card.audio.map(|audio| audio.labels).unwrap_or_default())
+    };
+    let own = labels(tagger)?;
+    if own.is_empty() {
+        labels(&ModelFiles::BuiltIn(&model::EVERYDAY))
+    } else {
+        Ok(own)
+    }
 }
 
 /// Copies the files of a folder and of the folders in it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hark_catalogue::{File, Hit};
+use hark_catalogue::{File, Heard, Hit};
 use serde::Serialize;
 
 /// A file as the API shows it.
@@ -28,6 +28,7 @@ pub(crate) struct FileView<'a> {
     damage: Option<&'a str>,
     captions: &'a [String],
     tags: &'a [String],
+    heard: &'a [Heard],
     peaks: String,
     playable: bool,
 }
@@ -55,6 +56,7 @@ impl<'a> FileView<'a> {
             damage: sound.damage.as_deref(),
             captions: &file.notes.captions,
             tags: &file.notes.tags,
+            heard: &sound.heard,
             peaks: STANDARD.encode(&sound.peaks),
             playable: playable(&file.path, &sound.container, &sound.codec),
         }

@@ -298,13 +298,13 @@ fn exports() {
     let lines: Vec<&str> = text.split("\r\n").collect();
     assert_eq!(
         lines[0],
-        "rank,score,path,start,end,seconds,rate,channels,date,tags,captions"
+        "rank,score,path,start,end,seconds,rate,channels,date,tags,heard,captions"
     );
     assert_eq!(lines.len(), 8);
     let root = &world.store.roots[0];
     assert_eq!(
         lines[1],
-        format!("1,0,\"{root}/=\"\"Vögel\"\", 1 & 2 <b>.wav\",,,0.1,8000,1,2026-11-15,'-animal,bird")
+        format!("1,0,\"{root}/=\"\"Vögel\"\", 1 & 2 <b>.wav\",,,0.1,8000,1,2026-11-15,'-animal,,bird")
     );
     assert!(lines[3].ends_with(",\"'=a door, \"\"shut\"\"\""), "{}", lines[3]);
     let m3u = world.get("/api/export?q=voice&mode=meaning&limit=1&format=m3u");

@@ -12,6 +12,7 @@ use hark_catalogue::{Query, SqliteStore, Store as _, search};
 use hark_encode::Compute;
 use hark_encode::model::TextEncoder;
 use hark_evaluate::Truth;
+use hark_learn::metrics_log::LoggedMetrics;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
@@ -22,6 +23,8 @@ use hark_metrics::significance::{PairedTest, paired_t_test};
 use hark_models::ModelStore;
 use hark_soundscape::{self as soundscape, Config, Generated, Split};
 use hark_work::progress::no_progress;
+use serde::Serialize;
+use serde_json::json;
 
 use crate::Error;
 use crate::runner::{Train, TrainRequest};
@@ -51,6 +54,19 @@ pub struct DemoRun {
 }
 
 impl DemoRun {
+    /// What `hark demo --json` prints of it.
+    pub fn summary(&self) -> serde_json::Value {
+        let retrieval = &self.test.retrieval;
+        let (there, back) = (&retrieval.text_to_audio, &retrieval.audio_to_text);
+        let metrics = LoggedMetrics::from;
+        json!({
+            "method": self.objective.to_string(), "model": self.run.join(run::BEST), "seconds": self.took.as_secs_f64(),
+            "text_to_audio": metrics(&there.mean), "audio_to_text": metrics(&back.mean),
+            "ndcg_10_text_to_audio": self.graded.mean,
+            "chance": {"text_to_audio": metrics(&there.chance), "audio_to_text": metrics(&back.chance)},
+        })
+    }
+
     fn average_precisions(&self) -> Vec<f64> {
         let queries = &self.test.retrieval.text_to_audio.queries;
         queries.iter().map(|query| query.average_precision).collect()
@@ -178,25 +194,27 @@ pub fn train_and_compare(
 /// Hits that are listed for a query.
 const HITS: usize = 3;
 
-/// A query that was put to the test clips as a library.
-#[derive(Debug)]
+/// A query that was put to the test clips as a library. Serializes to what `hark demo --json` prints.
+#[derive(Debug, Serialize)]
 pub struct DemoAnswer {
     /// The query: a caption of the test split.
     pub query: String,
     /// Clips of which everything that the query says is true.
+    #[serde(rename = "fully_relevant_clips")]
     pub fully_relevant: usize,
     /// The best clips, best first.
     pub hits: Vec<DemoHit>,
 }
 
 /// A clip that was found.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct DemoHit {
     /// Its id.
     pub clip: String,
     /// Its cosine similarity to the query.
     pub score: f32,
     /// How far the query is true of it.
+    #[serde(rename = "true_relevance")]
     pub relevance: f32,
     /// Its first caption.
     pub caption: String,

@@ -224,6 +224,28 @@ impl Store for PostgresStore {
         &self.settings
     }
 
+    fn vocabulary(&self) -> Result<Vec<String>, Error> {
+        self.pool.run(Purpose::Read, |session| {
+            let rows = session.query(sql::GET_META, &[&"vocabulary"])?;
+            let Some(row) = rows.first() else {
+                return Ok(Vec::new());
+            };
+            let damaged = |_| Error::Damaged {
+                place: self.place.clone(),
+                fault: "its vocabulary".to_owned(),
+            };
+            Ok(serde_json::from_str(row.try_get(0)?).map_err(damaged)?)
+        })
+    }
+
+    fn set_vocabulary(&self, words: &[String]) -> Result<(), Error> {
+        let text = serde_json::json!(words).to_string();
+        self.pool.run(Purpose::Write, |session| {
+            session.execute(sql::REPLACE_META, &[&"vocabulary", &text])?;
+            Ok(())
+        })
+    }
+
     fn roots(&self) -> Result<Vec<String>, Error> {
         self.pool.run(Purpose::Read, roots)
     }

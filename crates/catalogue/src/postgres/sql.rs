@@ -79,6 +79,9 @@ pub(super) const GET_META: &str = "SELECT value FROM meta WHERE key = $1";
 pub(super) const SET_META: &str =
     "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING";
 
+pub(super) const REPLACE_META: &str =
+    "INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+
 // ------------------------------------------------------------------------------------------------ roots
 
 pub(super) const ROOTS: &str = "SELECT path FROM roots ORDER BY path";
@@ -162,6 +165,7 @@ pub(super) const MOVE: &str = "UPDATE files SET path = $2, size = $3, modified =
 pub(super) const TOUCH: &str = "UPDATE files SET size = $2, modified = $3 WHERE id = $1";
 pub(super) const TAG: &str = "UPDATE files SET tags = $2 WHERE id = $1";
 pub(super) const WINDOWS_OF_FILE: &str = "SELECT windows FROM files WHERE id = $1";
+pub(super) const SET_SOUND: &str = "UPDATE sounds SET sound = $2 WHERE file = $1";
 pub(super) const ANNOTATE: &str = concat!(
     "UPDATE sounds SET notes = $2, words = ",
     words_of!("$3::text", "$4::text", "$5::text"),

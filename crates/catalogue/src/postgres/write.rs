@@ -12,7 +12,9 @@ use super::pool::{Failed, Session};
 use super::rows::{self, Half};
 use super::sql;
 use crate::words::Columns;
-use crate::{AudioInfo, Change, Entry, Error, Failure, Notes, Settings, Stat, Window, filter, prepare};
+use crate::{
+    AudioInfo, Change, Entry, Error, Failure, Heard, Notes, Settings, Stat, Window, filter, prepare,
+};
 
 /// Windows in one statement: with 4,000 numbers each, 8 MB.
 const WINDOWS_AT_ONCE: usize = 1_000;
@@ -35,6 +37,7 @@ pub(super) fn verify(changes: &[Change], settings: &Settings) -> Result<(), Erro
             Change::AddFailure(failure) => &failure.path,
             Change::UpdateStat { .. }
             | Change::SetNotes { .. }
+            | Change::SetHeard { .. }
             | Change::Remove { .. }
             | Change::ClearFailure { .. } => continue,
         };
@@ -86,6 +89,7 @@ pub(super) fn apply(
                 session.execute(sql::TOUCH, &[id, &(stat.size as i64), &stat.modified])?;
             }
             Change::SetNotes { id, notes } => annotate(session, *id, notes, place)?,
+            Change::SetHeard { id, heard } => set_heard(session, *id, heard, place)?,
             Change::Remove { id } => drop_by(session, sql::DROP_FILE, &[id])?,
             Change::AddFailure(failure) => fail(session, failure)?,
             Change::ClearFailure { path } => forget(session, path)?,
@@ -118,7 +122,10 @@ fn hold(session: &mut Session<'_>, changes: &[&Change]) -> Result<(), Failed> {
                 ids.push(*id);
                 paths.push(prepare::text(path));
             }
-            Change::UpdateStat { id, .. } | Change::SetNotes { id, .. } | Change::Remove { id } => {
+            Change::UpdateStat { id, .. }
+            | Change::SetNotes { id, .. }
+            | Change::SetHeard { id, .. }
+            | Change::Remove { id } => {
                 ids.push(*id);
             }
             Change::AddFailure(failure) => paths.push(prepare::text(&failure.path)),
@@ -164,7 +171,7 @@ struct FileRow<'a> {
 fn put_file(session: &mut Session<'_>, row: &FileRow<'_>) -> Result<i64, Failed> {
     forget(session, row.path)?;
     let (size, rate) = (row.stat.size as i64, i64::from(row.sound.rate));
-    let tags = tag_keys(&row.notes.tags);
+    let tags = all_tags(row.sound, row.notes);
     let values: [&(dyn ToSql + Sync); 9] = [
         &row.path,
         &size,
@@ -268,8 +275,27 @@ fn annotate(session: &mut Session<'_>, id: i64, notes: &Notes, place: &str) -> R
         return Ok(());
     };
     let notes = prepare::notes(notes);
-    session.execute(sql::TAG, &[&id, &tag_keys(&notes.tags)])?;
+    session.execute(sql::TAG, &[&id, &all_tags(&file.sound, &notes)])?;
     describe(session, id, &file.path, &file.sound, &notes)
+}
+
+fn set_heard(session: &mut Session<'_>, id: i64, heard: &[Heard], place: &str) -> Result<(), Failed> {
+    let Some(mut file) = known(session, id, place)? else {
+        return Ok(());
+    };
+    file.sound.heard = prepare::heard(heard);
+    session.execute(sql::TAG, &[&id, &all_tags(&file.sound, &file.notes)])?;
+    session.execute(sql::SET_SOUND, &[&id, &json(&file.sound)])?;
+    describe(session, id, &file.path, &file.sound, &file.notes)
+}
+
+/// Tags that people gave and names of what is heard, sorted, each once, as the index of tags has them.
+fn all_tags<'a>(sound: &'a AudioInfo, notes: &'a Notes) -> Vec<&'a str> {
+    let heard = sound.heard.iter().map(|heard| cut(&heard.name, TAG));
+    let mut tags: Vec<&str> = tag_keys(&notes.tags).into_iter().chain(heard).collect();
+    tags.sort_unstable();
+    tags.dedup();
+    tags
 }
 
 /// Renews notes and words.

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use crate::filter::{folder_contains, range};
 use crate::words::Columns;
-use crate::{AudioInfo, Change, Entry, Failure, Notes, Settings, Stat, Window, prepare};
+use crate::{AudioInfo, Change, Entry, Failure, Heard, Notes, Settings, Stat, Window, prepare};
 use crate::{Error, sqlite::read};
 
 type Done<T = ()> = Result<T, rusqlite::Error>;
@@ -80,6 +80,7 @@ impl<'a> Writer<'a> {
                 Ok(())
             }
             Change::SetNotes { id, notes } => self.annotate(*id, notes),
+            Change::SetHeard { id, heard } => self.set_heard(*id, heard),
             Change::Remove { id } => self.drop_file(*id),
             Change::AddFailure(failure) => self.fail(failure),
             Change::ClearFailure { path } => self.forget(&prepare::text(path)),
@@ -123,15 +124,16 @@ impl<'a> Writer<'a> {
             |row| row.get(0),
         )?;
         self.drop_windows(id)?;
-        let sql = "INSERT OR REPLACE INTO details (file, metadata, damage, captions, peaks, fingerprint) \
-                   VALUES (?1, ?2, ?3, '[]', ?4, ?5)";
+        let sql = "INSERT OR REPLACE INTO details (file, metadata, damage, captions, peaks, fingerprint, heard) \
+                   VALUES (?1, ?2, ?3, '[]', ?4, ?5, ?6)";
         let metadata = serde_json::json!(sound.metadata).to_string();
         self.prepare_cached(sql)?.execute(params![
             id,
             metadata,
             sound.damage,
             sound.peaks,
-            sound.fingerprint
+            sound.fingerprint,
+            serde_json::json!(sound.heard).to_string()
         ])?;
         Ok(id)
     }
@@ -154,6 +156,10 @@ impl<'a> Writer<'a> {
         for tag in &notes.tags {
             self.prepare_cached("INSERT INTO tags (file, tag) VALUES (?1, ?2)")?
                 .execute(params![id, tag])?;
+        }
+        for heard in &sound.heard {
+            self.prepare_cached("INSERT OR IGNORE INTO tags (file, tag, heard) VALUES (?1, ?2, 1)")?
+                .execute(params![id, heard.name])?;
         }
         let Columns {
             name,
@@ -207,6 +213,23 @@ impl<'a> Writer<'a> {
             Some(file) => self.notes(id, &file.path, &file.sound, &prepare::notes(notes)),
             None => Ok(()),
         }
+    }
+
+    fn set_heard(&self, id: i64, heard: &[Heard]) -> Done {
+        let Some(mut file) = read::file(self, id)? else {
+            return Ok(());
+        };
+        file.sound.heard = prepare::heard(heard);
+        self.prepare_cached("UPDATE details SET heard = ?2 WHERE file = ?1")?
+            .execute(params![id, serde_json::json!(file.sound.heard).to_string()])?;
+        self.notes(id, &file.path, &file.sound, &file.notes)
+    }
+
+    pub(super) fn set_vocabulary(&self, words: &[String]) -> Done {
+        let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('vocabulary', ?1)";
+        self.prepare_cached(sql)?
+            .execute([serde_json::json!(words).to_string()])?;
+        Ok(())
     }
 
     fn fail(&mut self, failure: &Failure) -> Done {

@@ -155,7 +155,7 @@ impl SqliteStore {
             });
         }
         let fault = |error| schema::fault(&path, error);
-        let connection = schema::connect(&path, false).map_err(fault)?;
+        let mut connection = schema::connect(&path, false).map_err(fault)?;
         let place = || path.display().to_string();
         match schema::kind(&connection).map_err(fault)? {
             Kind::Empty => return Err(Error::Missing { place: place() }),
@@ -168,6 +168,7 @@ impl SqliteStore {
                 });
             }
             Kind::Library(schema::FORMAT) => {}
+            Kind::Library(1) => schema::update(&mut connection).map_err(fault)?,
             Kind::Library(found) => {
                 return Err(Error::Damaged {
                     place: place(),
@@ -401,6 +402,14 @@ fn unpoisoned<T>(lock: LockResult<MutexGuard<'_, T>>) -> MutexGuard<'_, T> {
 impl Store for SqliteStore {
     fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    fn vocabulary(&self) -> Result<Vec<String>, Error> {
+        self.read(read::vocabulary)
+    }
+
+    fn set_vocabulary(&self, words: &[String]) -> Result<(), Error> {
+        self.write(|writer| writer.set_vocabulary(words))
     }
 
     fn roots(&self) -> Result<Vec<String>, Error> {

@@ -17,7 +17,7 @@ type Done<T> = Result<T, rusqlite::Error>;
 /// All of a file but its windows; [`to_file`] reads it.
 const FILE: &str = "SELECT f.id, f.path, f.size, f.modified, f.content, f.seconds, f.rate, f.channels, f.container, f.codec, f.date, \
      d.metadata, d.damage, d.captions, d.peaks, d.fingerprint, \
-     (SELECT json_group_array(tag ORDER BY tag) FROM tags WHERE tags.file = f.id) \
+     (SELECT json_group_array(tag ORDER BY tag) FROM tags WHERE tags.file = f.id AND NOT tags.heard), d.heard \
      FROM files AS f JOIN details AS d ON d.file = f.id";
 
 fn to_file(row: &Row<'_>) -> Done<File> {
@@ -30,6 +30,7 @@ fn to_file(row: &Row<'_>) -> Done<File> {
         date: row.get(10)?,
         metadata: json(row, 11)?,
         damage: row.get(12)?,
+        heard: json(row, 17)?,
         peaks: row.get(14)?,
         fingerprint: row.get(15)?,
     };
@@ -76,6 +77,14 @@ fn to_window(row: &Row<'_>) -> Done<Window> {
 pub(super) fn roots(connection: &Connection) -> Done<Vec<String>> {
     let mut find = connection.prepare_cached("SELECT path FROM roots ORDER BY path")?;
     find.query_map([], |row| row.get(0))?.collect()
+}
+
+pub(super) fn vocabulary(connection: &Connection) -> Done<Vec<String>> {
+    connection
+        .prepare_cached("SELECT value FROM meta WHERE key = 'vocabulary'")?
+        .query_row([], |row| json(row, 0))
+        .optional()
+        .map(Option::unwrap_or_default)
 }
 
 pub(super) fn known(connection: &Connection) -> Done<Vec<IndexedFile>> {

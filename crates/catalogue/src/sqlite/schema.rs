@@ -13,7 +13,7 @@ use crate::{Error, Settings};
 /// The letters `hark`.
 pub(super) const APPLICATION: i64 = 0x6861_726b;
 /// The version of the tables.
-pub(super) const FORMAT: i64 = 1;
+pub(super) const FORMAT: i64 = 2;
 /// How long a change waits for another process to end its own.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -41,7 +41,8 @@ CREATE TABLE details (
     damage TEXT,
     captions TEXT NOT NULL,
     peaks BLOB NOT NULL,
-    fingerprint BLOB NOT NULL
+    fingerprint BLOB NOT NULL,
+    heard TEXT NOT NULL DEFAULT '[]'
 ) STRICT;
 CREATE TABLE windows (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -55,6 +56,7 @@ CREATE INDEX windows_by_file ON windows (file, whole DESC, start, \"end\");
 CREATE TABLE tags (
     file INTEGER NOT NULL REFERENCES files (id) ON DELETE CASCADE,
     tag TEXT NOT NULL,
+    heard INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (file, tag)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tags_by_name ON tags (tag, file);
@@ -70,6 +72,22 @@ CREATE VIRTUAL TABLE words USING fts5 (
     prefix = '2 3'
 );
 ";
+
+/// What format 2 has and format 1 has not.
+const FROM_1: &str = "
+ALTER TABLE details ADD COLUMN heard TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE tags ADD COLUMN heard INTEGER NOT NULL DEFAULT 0;
+PRAGMA user_version = 2;
+";
+
+/// Brings the tables of an older format up to date. Another process may be about to do so, too.
+pub(super) fn update(connection: &mut Connection) -> Result<(), rusqlite::Error> {
+    let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
+    if kind(&transaction)? == Kind::Library(1) {
+        transaction.execute_batch(FROM_1)?;
+    }
+    transaction.commit()
+}
 
 /// Opens the file of a library, which must exist.
 pub(super) fn connect(path: &Path, make: bool) -> Result<Connection, rusqlite::Error> {

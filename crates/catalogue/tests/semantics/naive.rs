@@ -72,6 +72,11 @@ impl Naive {
                     kept.file.notes = notes.clone();
                 }
             }
+            Change::SetHeard { id, heard } => {
+                if let Some(kept) = at.get(id).and_then(|path| self.files.get_mut(path)) {
+                    kept.file.sound.heard.clone_from(heard);
+                }
+            }
             Change::Remove { id } => {
                 if let Some(path) = at.remove(id) {
                     self.files.remove(&path);
@@ -141,6 +146,7 @@ fn words_of(file: &File) -> BTreeSet<String> {
         .chain(file.notes.captions.iter().map(String::as_str));
     let texts = texts.chain(file.notes.tags.iter().map(String::as_str));
     let texts = texts.chain(file.sound.metadata.values().map(String::as_str));
+    let texts = texts.chain(file.sound.heard.iter().map(|heard| heard.name.as_str()));
     texts
         .flat_map(|text| text.split(|letter: char| !letter.is_alphanumeric()))
         .filter(|word| !word.is_empty())

@@ -3,7 +3,7 @@
 use hark_work::progress::no_progress;
 use std::collections::BTreeMap;
 
-use hark_catalogue::{Change, Filter, Notes, Store, TextQuery};
+use hark_catalogue::{Change, Filter, Heard, Notes, Store, TextQuery};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
 
@@ -30,6 +30,7 @@ enum Op {
     Move { of: usize, path: usize, seed: u64 },
     Touch { of: usize, seed: u64 },
     Annotate { of: usize, seed: u64 },
+    Hear { of: usize, seed: u64 },
     Remove { of: usize },
     Fail { path: usize },
     Forget { path: usize },
@@ -54,6 +55,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (of.clone(), path.clone(), any::<u64>()).prop_map(|(of, path, seed)| Op::Move { of, path, seed }),
         1 => (of.clone(), any::<u64>()).prop_map(|(of, seed)| Op::Touch { of, seed }),
         1 => (of.clone(), any::<u64>()).prop_map(|(of, seed)| Op::Annotate { of, seed }),
+        1 => (of.clone(), any::<u64>()).prop_map(|(of, seed)| Op::Hear { of, seed }),
         1 => of.prop_map(|of| Op::Remove { of }),
         1 => path.clone().prop_map(|path| Op::Fail { path }),
         1 => path.prop_map(|path| Op::Forget { path }),
@@ -140,6 +142,25 @@ fn some_notes(seed: u64) -> Notes {
     Notes { captions, tags }
 }
 
+/// Names that are words or tags, each once.
+fn some_heard(seed: u64) -> Vec<Heard> {
+    let names = (0..seed % 3).map(|n| match (seed >> n) % 2 {
+        0 => word(seed >> (n + 2)),
+        _ => TAGS[(seed >> (n + 4)) as usize % TAGS.len()],
+    });
+    let mut heard: Vec<Heard> = Vec::new();
+    for name in names {
+        if heard.iter().all(|other| other.name != name) {
+            heard.push(Heard {
+                name: name.to_owned(),
+                score: (seed % 8) as f32 / 8.0,
+                starts: vec![0.0, 5.0],
+            });
+        }
+    }
+    heard
+}
+
 fn word(seed: u64) -> &'static str {
     WORDS[seed as usize % WORDS.len()]
 }
@@ -179,6 +200,7 @@ fn changes(batch: &[Op], numbers: &BTreeMap<i64, String>) -> Vec<Change> {
                     .metadata
                     .insert("title".to_owned(), word(seed >> 9).to_owned());
                 entry.notes = some_notes(seed >> 7);
+                entry.sound.heard = some_heard(seed >> 11);
                 put(entry)
             }
             Op::Copy { of, path, seed } => Change::Copy {
@@ -199,6 +221,10 @@ fn changes(batch: &[Op], numbers: &BTreeMap<i64, String>) -> Vec<Change> {
             Op::Annotate { of, seed } => Change::SetNotes {
                 id: number(of),
                 notes: some_notes(seed),
+            },
+            Op::Hear { of, seed } => Change::SetHeard {
+                id: number(of),
+                heard: some_heard(seed),
             },
             Op::Remove { of } => Change::Remove { id: number(of) },
             Op::Fail { path } => Change::AddFailure(failure(PATHS[path])),

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use hark_learn::metrics_log::LoggedMetrics;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::Recipe;
 use hark_learn::run;
@@ -104,12 +103,12 @@ pub fn run(args: &Args) -> Result<()> {
     if args.json {
         return output::print_json(&json!({
             "folder": args.folder,
-            "methods": methods.iter().map(as_json).collect::<Vec<_>>(),
+            "methods": methods.iter().map(DemoRun::summary).collect::<Vec<_>>(),
             "paired_t_test": {
                 "t": test.t, "degrees_of_freedom": test.degrees_of_freedom, "p": test.p,
                 "mean_difference": test.mean_difference, "interval_95": [test.interval_95.0, test.interval_95.1],
             },
-            "queries": answers.iter().map(answer_json).collect::<Vec<_>>(),
+            "queries": answers,
         }));
     }
     let mut text = table(methods);
@@ -119,7 +118,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     write!(
         text,
-        "\nThe models are {} and {}. Search sounds with one, in a browser too:\n  hark index {} --model {}\n  hark search 'a dog barks'\n  hark serve\n",
+        "\nThe models are {} and {}; they know generated sounds alone. Index these with one:\n  hark index {} --name demo --model {}\n\nSearch your own recordings with the built-in model, in a browser too:\n  hark index ~/Sounds\n  hark search 'rain on a roof'\n  hark serve\n",
         methods[0].run.join(run::BEST).display(),
         methods[1].run.join(run::BEST).display(),
         demo.soundscapes.display(),
@@ -268,21 +267,4 @@ fn answer_text(answer: &DemoAnswer) -> String {
         ));
     }
     text
-}
-
-fn answer_json(answer: &DemoAnswer) -> serde_json::Value {
-    let hits = answer.hits.iter().map(|hit| {
-        json!({"clip": hit.clip, "score": hit.score, "true_relevance": hit.relevance, "caption": hit.caption})
-    });
-    json!({"query": answer.query, "fully_relevant_clips": answer.fully_relevant, "hits": hits.collect::<Vec<_>>()})
-}
-
-fn as_json(method: &DemoRun) -> serde_json::Value {
-    let (there, back) = directions(method);
-    json!({
-        "method": method.objective.to_string(), "model": method.run.join(run::BEST), "seconds": method.took.as_secs_f64(),
-        "text_to_audio": LoggedMetrics::from(&there.mean), "audio_to_text": LoggedMetrics::from(&back.mean),
-        "ndcg_10_text_to_audio": method.graded.mean,
-        "chance": {"text_to_audio": LoggedMetrics::from(&there.chance), "audio_to_text": LoggedMetrics::from(&back.chance)},
-    })
 }

@@ -1,18 +1,24 @@
 //! `hark describe`: ranks captions for a recording.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
-use hark_library::{LibraryModel, ModelEmbedder};
-use serde_json::json;
+use hark_library::{
+    Classified, ClassifiedRecording, Classify, ClassifyEvent, LibraryModel, ModelEmbedder, classify,
+};
+use hark_models::EVERYDAY;
+use serde_json::{Value, json};
 
 use super::inputs::{CaptionArgs, ThreadArgs};
 use crate::home::Home;
+use crate::library::tell_of_default;
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
-  hark describe clip.wav --captions captions.csv --model my-model
+  hark describe clip.wav --captions captions.csv
   hark describe *.wav --captions words.txt --model my-model -n 3 --json
 
 Captions come from any file that hark reads; a plain text file has one caption per line. The best caption \
@@ -26,9 +32,9 @@ pub struct Args {
     recordings: Vec<PathBuf>,
     #[command(flatten)]
     captions: CaptionArgs,
-    /// Model: a name of `hark models list`, or a model folder
+    /// Model: a name of `hark models list`, or a model folder [default: everyday, built in]
     #[arg(long, value_name = "NAME")]
-    model: String,
+    model: Option<String>,
     /// Maximum number of captions
     #[arg(short = 'n', long, value_name = "N", default_value = "5")]
     limit: usize,
@@ -42,64 +48,75 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let set = args.captions.read()?;
     // A caption that several clips have is one description.
-    let mut captions: Vec<&str> = set.texts();
+    let mut captions: Vec<String> = set.captions.into_iter().map(|caption| caption.text).collect();
     captions.sort_unstable();
     captions.dedup();
-    if captions.is_empty() {
-        bail!("no captions given");
+    ensure!(!captions.is_empty(), "no captions given");
+    let asked = Classify {
+        recordings: &args.recordings,
+        texts: &captions,
+        templates: &[],
+        truth: None,
+        limit: args.limit,
+    };
+    let described = rank(&asked, args.model.as_deref(), &args.threads)?;
+    if args.json {
+        let described = described.recordings.iter();
+        let described =
+            described.map(|one| json!({"recording": one.recording, "captions": captions_of(one)}));
+        output::print_json(&described.collect::<Vec<_>>())?;
+    } else {
+        show(&described)?;
     }
-    let model = LibraryModel::find(&Home::find()?.models(), &args.model)?;
-    let embedder = ModelEmbedder::new(model, args.threads.compute()).cancelled_by(Some(progress::stopped));
-    // A model without an audio tower fails before thousands of captions are embedded.
-    embedder.audio_encoder()?;
-    let bar = progress::items("embedding captions");
-    let embedded = embedder
-        .text_encoder()?
-        .embed(&captions, &|done, total| progress::show(&bar, done, total));
-    bar.finish_and_clear();
-    let embedded = embedded?;
-    let mut described = Vec::new();
-    let mut failed = 0;
-    for path in &args.recordings {
-        let vector = match embedder.embed_audio(path) {
-            Ok(vector) => vector,
-            Err(error) if !progress::stopped() => {
-                output::tell(&error);
-                failed += 1;
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let scores = embedded.rows();
-        let scores = scores.map(|caption| caption.iter().zip(&vector).map(|(a, b)| a * b).sum::<f32>());
-        let mut ranked: Vec<(f32, &str)> = scores.zip(captions.iter().copied()).collect();
-        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-        ranked.truncate(args.limit);
-        if !args.json {
-            let lines = ranked
-                .iter()
-                .map(|(score, caption)| format!("  {score:.4}  {}\n", output::sanitize(caption)));
-            let lines: String = lines.collect();
+    described.check()?;
+    Ok(())
+}
+
+fn captions_of(recording: &ClassifiedRecording) -> Vec<Value> {
+    let texts = recording.texts.iter();
+    texts
+        .map(|text| json!({"caption": text.text, "score": text.score}))
+        .collect()
+}
+
+/// Finds the best texts for recordings, with progress on a terminal.
+pub fn rank(asked: &Classify<'_>, model: Option<&str>, threads: &ThreadArgs) -> Result<Classified> {
+    if model.is_none() {
+        tell_of_default();
+    }
+    let model = LibraryModel::find(&Home::find()?.models(), model.unwrap_or(EVERYDAY))?;
+    let embedder = ModelEmbedder::new(model, threads.compute()).cancelled_by(Some(progress::stopped));
+    let texts = progress::items("embedding texts");
+    let bar = Mutex::new(progress::Recordings::new("embedding recordings"));
+    let ranked = classify(&embedder, asked, &|event| {
+        let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            ClassifyEvent::Texts { done, total } => return progress::show(&texts, done, total),
+            ClassifyEvent::Recordings { done, total } => return bar.show(done as u64, total as u64),
+            ClassifyEvent::Segment { seconds } => bar.heard(seconds),
+            ClassifyEvent::Failed { message } => bar.print(&format!("hark: {}", output::sanitize(message))),
+        }
+        ControlFlow::Continue(())
+    });
+    texts.finish_and_clear();
+    bar.into_inner().unwrap_or_else(PoisonError::into_inner).clear();
+    Ok(ranked?)
+}
+
+/// Prints the texts of each recording, and how many are right.
+pub fn show(classified: &Classified) -> Result<()> {
+    for recording in &classified.recordings {
+        output::print(&format!("{}\n", output::sanitize(&recording.recording)))?;
+        for text in &recording.texts {
             output::print(&format!(
-                "{}\n{lines}",
-                output::sanitize(&path.display().to_string())
+                "  {:.4}  {}\n",
+                text.score,
+                output::sanitize(&text.text)
             ))?;
         }
-        let ranked: Vec<_> = ranked
-            .iter()
-            .map(|(score, caption)| json!({"caption": caption, "score": score}))
-            .collect();
-        described.push(json!({"recording": path.display().to_string(), "captions": ranked}));
     }
-    if args.json {
-        output::print_json(&described)?;
-    }
-    if failed > 0 {
-        bail!(
-            "cannot read {} of {}",
-            output::group_digits(failed as u64),
-            output::counted(args.recordings.len(), "recording")
-        );
+    if let Some(accuracy) = &classified.accuracy {
+        eprintln!("{accuracy}");
     }
     Ok(())
 }

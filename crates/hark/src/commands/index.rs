@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use clap::Args as ClapArgs;
-use hark_catalogue::Overview;
+use hark_encode::read_labels;
 use hark_library::{
-    IndexEvent, IndexOptions, Library, LibraryLocation, ListedLibrary, OpenOptions, Outcome, Setup, Shard,
-    SkipReason,
+    IndexEvent, IndexOptions, IndexReport, Library, LibraryLocation, OpenOptions, Outcome, Setup, Shard,
+    more_than_once,
 };
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -18,12 +18,14 @@ use serde_json::json;
 use super::inputs::ThreadArgs;
 use super::renamed::{Renamed, renamed_to};
 use crate::home::Home;
-use crate::library::{LibraryArgs, NoteArgs};
+use crate::library::{LibraryArgs, NoteArgs, tell_of_everyday};
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
-  hark index ~/Sounds --model my-model
+  hark index ~/Sounds
   hark index                   (updates the folders that the library has)
+  hark index ~/Sounds --name better --model my-model
+  hark index --vocabulary words.txt
   hark index ~/Field --tags tags.csv --captions captions.csv --watch
   hark index --duplicates      (lists recordings that exist twice, in any format)
   hark index --check
@@ -44,7 +46,7 @@ pub struct Args {
     folders: Vec<PathBuf>,
     #[command(flatten)]
     library: LibraryArgs,
-    /// Model: a name of `hark models list`, or a model folder [default: the library's model]
+    /// Model: a name of `hark models list`, or a model folder [default: the library's model; for a new one everyday, built in]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Distance between the windows of a long recording, in seconds [default: the length of a window]
@@ -52,6 +54,9 @@ pub struct Args {
     hop: Option<f64>,
     #[command(flatten)]
     notes: NoteArgs,
+    /// Words to tag recordings by what is heard, one a line; the library remembers them [default: the model's classes]
+    #[arg(long, value_name = "FILE")]
+    vocabulary: Option<PathBuf>,
     /// Keep running, and index what changes
     #[arg(long)]
     watch: bool,
@@ -135,6 +140,7 @@ pub fn run(args: &Args) -> Result<()> {
         rebuild: args.rebuild,
     };
     let notes = args.notes.read()?;
+    let vocabulary = args.vocabulary.as_deref().map(read_labels).transpose()?;
     let library = Library::open_to_index(args.library.location(&home)?, &home.models(), &setup)?;
     if let Some(error) = library.unreadable() {
         eprintln!(
@@ -142,7 +148,9 @@ pub fn run(args: &Args) -> Result<()> {
             output::explain(error)
         );
     }
+    tell_of_everyday(args.model.is_none(), &library);
     let options = IndexOptions {
+        vocabulary: vocabulary.as_deref(),
         notes: notes.as_ref(),
         shard: args.shard.unwrap_or_default(),
     };
@@ -187,23 +195,8 @@ fn list(args: &Args, home: &Home) -> Result<()> {
         return output::print_json(&json!({"folder": folder, "libraries": libraries}));
     }
     let mut text = String::new();
-    for ListedLibrary { name, content, error } in &libraries {
-        text.push_str(&match (content, error) {
-            (Some(seen), _) => format!(
-                "{name}: {}, {}, model {}, {} {}\n",
-                output::counted(seen.recordings, "recording"),
-                length(seen.seconds),
-                seen.model,
-                if seen.folders.len() == 1 {
-                    "folder"
-                } else {
-                    "folders"
-                },
-                output::sanitize(&seen.folders.join(", "))
-            ),
-            (None, Some(error)) => format!("{name}: {error}\n"),
-            (None, None) => format!("{name}: empty\n"),
-        });
+    for library in &libraries {
+        text.push_str(&format!("{}\n", output::sanitize(&library.to_string())));
     }
     text.push_str(&format!("\nfolder: {}\n", folder.display()));
     output::print(&text)
@@ -246,6 +239,7 @@ pub struct IndexDisplay(Mutex<Option<(Stage, ProgressBar, Instant)>>);
 enum Stage {
     Scanning,
     Indexing,
+    Tagging,
     Optimizing,
 }
 
@@ -261,6 +255,10 @@ impl IndexDisplay {
                 bar.set_position(*done as u64);
                 let rate = seconds / begun.elapsed().as_secs_f64().max(1e-3);
                 bar.set_message(progress::speed(rate));
+            }),
+            IndexEvent::Tagging { done, total } => self.bar(Stage::Tagging, |bar, _| {
+                bar.set_length(*total as u64);
+                bar.set_position(*done as u64);
             }),
             IndexEvent::Optimizing { done, total } => self.bar(Stage::Optimizing, |bar, _| {
                 bar.set_length(*total);
@@ -284,6 +282,7 @@ impl IndexDisplay {
             let bar = match stage {
                 Stage::Scanning => progress::spinner("looking for recordings"),
                 Stage::Indexing => progress::recordings("indexing"),
+                Stage::Tagging => progress::items("tagging"),
                 Stage::Optimizing => progress::items("making search fast"),
             };
             *shown = Some((stage, bar, Instant::now()));
@@ -305,128 +304,20 @@ impl IndexDisplay {
 /// Prints what an indexing did. Files that cannot be decoded are an error, after all others are in the library, whether they
 /// were found by this run or by an earlier one.
 fn report(args: &Args, library: &Library, outcome: &Outcome) -> Result<()> {
-    let seen = library.store().overview()?;
-    // All recordings are compared with all: only if there are new ones.
-    let duplicates = if outcome.new + outcome.changed > 0 {
-        library.duplicates(&|| !progress::stopped())?
-    } else {
-        Vec::new()
-    };
+    let report = IndexReport::new(&args.library.name, library, outcome, &|| !progress::stopped())?;
     if args.json {
-        output::print_json(&json!({
-            "library": args.library.name, "model": library.store().settings().model, "recordings": seen.files, "windows": seen.windows,
-            "seconds": seen.seconds, "folders": seen.roots, "outcome": outcome, "duplicates": duplicates.len(),
-        }))?;
+        output::print_json(&report)?;
     } else {
-        show_outcome(outcome);
-        show_overview(args, &seen, outcome, duplicates.len());
+        for line in report.warnings().iter().chain(&report.summary()) {
+            eprintln!("{}", output::sanitize(line));
+        }
     }
-    let failed = outcome.failed.len() + outcome.still_failing.len();
     ensure!(
-        failed == 0,
+        report.unreadable() == 0,
         "cannot read {}; the others are in the library",
-        output::counted(failed, "file")
+        output::counted(report.unreadable(), "file")
     );
     Ok(())
-}
-
-/// Says what went wrong, file by file.
-fn show_outcome(outcome: &Outcome) {
-    for (path, why) in &outcome.unreadable {
-        eprintln!(
-            "hark: warning: cannot read {}: {} (index entry kept)",
-            output::sanitize(path),
-            output::sanitize(why)
-        );
-    }
-    for (path, why) in &outcome.damaged {
-        eprintln!(
-            "hark: warning: {} is damaged, indexed in part: {}",
-            output::sanitize(path),
-            output::sanitize(why)
-        );
-    }
-    for path in &outcome.changed_while_reading {
-        eprintln!(
-            "hark: warning: {} changed while it was read; run hark index again",
-            output::sanitize(path)
-        );
-    }
-    for reason in SkipReason::ALL {
-        let mut paths = outcome.skipped.iter().filter(|(_, skipped)| *skipped == reason);
-        if let Some((first, _)) = paths.next() {
-            let count = paths.count() + 1;
-            let such = if count == 1 { ":" } else { ", such as" };
-            eprintln!(
-                "skipped {}{such} {}",
-                output::counted(count, reason.about()),
-                output::sanitize(first)
-            );
-        }
-    }
-    for failure in outcome.failed.iter().chain(&outcome.still_failing) {
-        eprintln!("hark: {}", output::sanitize(&failure.message));
-    }
-}
-
-/// One line on the whole library, and what the run changed.
-fn show_overview(args: &Args, seen: &Overview, outcome: &Outcome, duplicates: usize) {
-    let parts = [
-        ("new", outcome.new),
-        ("changed", outcome.changed),
-        ("moved", outcome.moved),
-        ("removed", outcome.removed),
-        ("unchanged", outcome.unchanged),
-        ("with new notes", outcome.annotated),
-        ("unreadable", outcome.failed.len() + outcome.still_failing.len()),
-    ];
-    let parts: Vec<String> = parts
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(what, count)| format!("{} {what}", output::group_digits(*count)))
-        .collect();
-    eprintln!(
-        "{}: {}, {}, {}; {}",
-        args.library.name,
-        output::counted(seen.files, "recording"),
-        length(seen.seconds),
-        output::counted(seen.windows, "window"),
-        if parts.is_empty() {
-            "no recordings found".to_owned()
-        } else {
-            parts.join(", ")
-        }
-    );
-    if let Some(notes) = &outcome.notes {
-        let unmatched = if notes.unmatched.is_empty() {
-            String::new()
-        } else {
-            format!("; not found: {}", output::sanitize(&notes.unmatched.join(", ")))
-        };
-        eprintln!(
-            "{} of {} in the tables {} a recording{unmatched}",
-            output::group_digits(notes.matched),
-            output::counted(notes.names, "name"),
-            if notes.matched == 1 { "matches" } else { "match" }
-        );
-    }
-    if duplicates > 0 {
-        eprintln!(
-            "{}; list with hark index --duplicates",
-            more_than_once(duplicates)
-        );
-    }
-}
-
-/// `2 h 05 min`, `3 min 20 s`.
-fn length(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
-    if hours > 0 {
-        format!("{} h {minutes:02} min", output::group_digits(hours))
-    } else {
-        format!("{minutes} min {seconds:02} s")
-    }
 }
 
 fn show_duplicates(args: &Args, groups: &[Vec<String>]) -> Result<()> {
@@ -441,9 +332,4 @@ fn show_duplicates(args: &Args, groups: &[Vec<String>]) -> Result<()> {
     }
     eprintln!("{}", more_than_once(groups.len()));
     Ok(())
-}
-
-fn more_than_once(count: usize) -> String {
-    let exist = if count == 1 { "exists" } else { "exist" };
-    format!("{} {exist} more than once", output::counted(count, "recording"))
 }

@@ -180,7 +180,7 @@ pub fn similarity(text: &str) -> Result<f32, String> {
 /// The model and how it runs.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// Model: a name from `hark models list`, or a model folder [default for captions: caption-static, built in]
+    /// Model: a name from `hark models list`, or a model folder [default: the built-in one]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
     /// Do not read or write the cache of embeddings

@@ -1,5 +1,6 @@
 //! One module per command. A command's arguments are what the user typed; its `run` checks them before any work.
 
+pub mod classify;
 pub mod compare;
 pub mod completions;
 pub mod data;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::inputs::{ThreadArgs, seconds};
 use crate::home::Home;
-use crate::library::LibraryArgs;
+use crate::library::{LibraryArgs, tell_of_everyday};
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
@@ -191,7 +191,9 @@ pub fn run(args: &Args) -> Result<()> {
         compute: args.threads.compute(),
         cancelled: Some(progress::stopped),
     };
-    let Answer { hits, notes, .. } = args.library.open(&home, &options)?.ask(&question)?;
+    let library = args.library.open(&home, &options)?;
+    tell_of_everyday(args.model.is_none() && !args.words, &library);
+    let Answer { hits, notes, .. } = library.ask(&question)?;
     let notes: Vec<String> = notes.iter().map(Note::to_string).collect();
     if !args.json {
         for note in &notes {

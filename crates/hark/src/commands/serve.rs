@@ -10,7 +10,7 @@ use hark_serve::{Options, serve};
 
 use super::inputs::ThreadArgs;
 use crate::home::Home;
-use crate::library::LibraryArgs;
+use crate::library::{LibraryArgs, tell_of_everyday};
 use crate::progress;
 
 const EXAMPLES: &str = "Examples:
@@ -62,7 +62,9 @@ pub fn run(args: &Args) -> Result<()> {
         compute: hark_encode::Compute::cpu(1),
         cancelled: Some(progress::stopped),
     };
-    let store = args.library.open(&home, &open)?.store().clone();
+    let library = args.library.open(&home, &open)?;
+    tell_of_everyday(args.model.is_none(), &library);
+    let store = library.store().clone();
     let model = LibraryModel::of(&home.models(), store.settings(), args.model.as_deref())?;
     let threads = args.threads.count().get();
     let embedder = ModelEmbedder::new(model, open.compute.clone()).cancelled_by(open.cancelled);

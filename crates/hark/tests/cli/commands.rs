@@ -11,13 +11,19 @@ use crate::place::{Place, model, rated_set, text};
 #[test]
 fn help_of_every_command_has_an_example() {
     let place = Place::new();
-    let commands: [&[&str]; 19] = [
+    let commands: [&[&str]; 25] = [
         &["relevance", "similarity"],
         &["relevance", "compute"],
         &["relevance", "fit"],
         &["relevance", "agree"],
         &["relevance", "neighbours"],
         &["embed"],
+        &["index"],
+        &["search"],
+        &["serve"],
+        &["describe"],
+        &["classify"],
+        &["models", "bridge"],
         &["models", "list"],
         &["models", "pull"],
         &["models", "info"],

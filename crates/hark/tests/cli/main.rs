@@ -6,6 +6,7 @@ mod bad_input;
 mod commands;
 mod data;
 mod evaluate;
+mod everyday;
 mod library;
 mod needs_browser;
 mod needs_postgres;

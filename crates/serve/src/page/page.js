@@ -538,8 +538,10 @@ function makeRow(hit) {
   part(".caption").textContent = captions[0];
   part(".caption").title = captions.join("\n");
   if (file.damage) part(".caption").prepend(make("span", { class: "damage", title: file.damage }, "Damaged, partly readable. "));
-  part(".tags").append(...file.tags.slice(0, 8).map((tag) => make("button", {
-    type: "button", class: "tag", "data-do": "tag", "data-tag": tag, "aria-label": `Filter by tag ${tag}`, title: tag,
+  const heard = file.heard.filter(({ name }) => !file.tags.includes(name));
+  const chips = [...file.tags.map((tag) => [tag, "tag", tag]), ...heard.map((one) => [one.name, "tag heard", `heard: ${heardWhere(one)}`])];
+  part(".tags").append(...chips.slice(0, 8).map(([tag, kind, title]) => make("button", {
+    type: "button", class: kind, "data-do": "tag", "data-tag": tag, "aria-label": `Filter by tag ${tag}`, title,
   }, tag)));
   part(".form").textContent = `${kilohertz(file.rate)} · ${channelName(file.channels)}`;
   part(".form").title = `${file.container} ${file.codec}, ${bytes(file.size)}, ${file.date}`;
@@ -678,12 +680,19 @@ async function copyPath(row) {
   toast("Path copied");
 }
 
+/** What is heard, how strongly, and in which moments. */
+function heardWhere({ name, score, starts }) {
+  const moments = starts.length > 1 || starts[0] > 0 ? ` at ${starts.slice(0, 12).map((start) => clock(start)).join(", ")}${starts.length > 12 ? ", …" : ""}` : "";
+  return `${name} ${score.toFixed(2)}${moments}`;
+}
+
 function aboutRow(row) {
   const { file } = row.hit;
   const facts = [
     ["Path", file.path], ["Length", clock(file.seconds, true)],
     ["Format", `${file.container}, ${file.codec}, ${kilohertz(file.rate)}, ${counted(file.channels, "channel", "channels")}`],
     ["Size", bytes(file.size)], ["Date", file.date], ["Damage", file.damage], ["Tags", file.tags.join(", ")],
+    ["Heard", file.heard.map(heardWhere).join("\n")],
     ["Captions", file.captions.join("\n")], ...Object.entries(file.metadata ?? {}),
   ];
   $("about-title").textContent = file.name;
@@ -748,9 +757,10 @@ function writeExport(format) {
     return ["#EXTM3U", ...hits.flatMap(entry), ""].join("\n");
   }
   const rows = hits.map(({ rank, score, start, end, file }) => [
-    rank, score, file.path, start, end, file.seconds, file.rate, file.channels, file.date, file.tags.join("; "), file.captions.join("; "),
+    rank, score, file.path, start, end, file.seconds, file.rate, file.channels, file.date, file.tags.join("; "),
+    file.heard.map(({ name }) => name).join("; "), file.captions.join("; "),
   ]);
-  const head = ["rank", "score", "path", "start", "end", "seconds", "rate", "channels", "date", "tags", "captions"];
+  const head = ["rank", "score", "path", "start", "end", "seconds", "rate", "channels", "date", "tags", "heard", "captions"];
   return `${[head, ...rows].map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
 }
 

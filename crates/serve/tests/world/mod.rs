@@ -78,6 +78,14 @@ impl Store for Memory {
         &self.settings
     }
 
+    fn vocabulary(&self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn set_vocabulary(&self, _: &[String]) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn roots(&self) -> Result<Vec<String>, Error> {
         self.each_entry(|_| self.roots.clone())
     }
@@ -356,6 +364,7 @@ pub fn entry(path: &Path, text: &str, tags: &[&str]) -> Entry {
             date: "2026-11-15".into(),
             metadata: BTreeMap::from([("title".to_owned(), "A title".to_owned())]),
             damage: None,
+            heard: Vec::new(),
             peaks: vec![0x81, 0x7f, 0, 1],
             fingerprint: Vec::new(),
         },

@@ -1,10 +1,10 @@
 //! What changes do, and which are refused.
 
-use hark_catalogue::{Change, Entry, Error, Filter, Stat, Store};
+use hark_catalogue::{Change, Entry, Error, Filter, Heard, Stat, Store};
 
 use crate::semantics::{
-    DIM, Fresh, TOLERANCE, axis, dumped, entry, failure, found, id, long_entry, notes, put, sound_and_whole,
-    stat, vector,
+    DIM, Fresh, TOLERANCE, axis, dumped, entry, failure, found, id, long_entry, notes, paths, put,
+    sound_and_whole, stat, vector,
 };
 
 pub fn a_put_entry_comes_back_whole(fresh: Fresh) {
@@ -231,6 +231,83 @@ pub fn touch_annotate_and_remove(fresh: Fresh) {
     assert_eq!(store.known().unwrap().len(), 1);
     assert!(store.windows(b).unwrap().is_empty());
     assert_eq!(store.overview().unwrap().windows, 1);
+    sound_and_whole(&*store);
+}
+
+pub fn what_is_heard_is_a_tag_that_nobody_wrote(fresh: Fresh) {
+    let place = fresh();
+    let store = place.open();
+    let heard = |name: &str, score| Heard {
+        name: name.to_owned(),
+        score,
+        starts: vec![0.0],
+    };
+    let mut dog = entry("/a.wav", vector(1));
+    dog.sound.heard = vec![heard("dog", 0.75), heard("sea", 0.5), heard("dog", 0.25)];
+    dog.notes = notes(&[], &["sea", "trip"]);
+    store.apply(&[put(dog), put(entry("/b.wav", vector(2)))]).unwrap();
+    let tagged = |tags: &[&str]| {
+        let tags = tags.iter().map(|&tag| tag.to_owned()).collect();
+        let filter = Filter {
+            tags,
+            ..Filter::default()
+        };
+        let ids = store.browse(&filter, 0, 10).unwrap();
+        paths(&*store, &ids)
+    };
+    let file = store.find("/a.wav").unwrap().unwrap();
+    assert_eq!(file.notes.tags, ["sea", "trip"]);
+    assert_eq!(file.sound.heard, [heard("dog", 0.75), heard("sea", 0.5)]);
+    assert_eq!(tagged(&["dog", "trip"]), ["/a.wav"]);
+    assert_eq!(found(&*store, "dogs"), ["/a.wav"]);
+    let count = |tag: &str| {
+        let tags = store.overview().unwrap().tags;
+        tags.iter()
+            .find(|count| count.value == tag)
+            .map(|count| count.files)
+    };
+    assert_eq!((count("dog"), count("sea")), (Some(1), Some(1)));
+
+    // Other notes leave what is heard as it is, and the other way round.
+    let id = file.id;
+    store
+        .apply(&[
+            Change::SetNotes {
+                id,
+                notes: notes(&[], &["trip"]),
+            },
+            Change::Move {
+                id,
+                path: "/c.wav".to_owned(),
+                stat: stat(3),
+            },
+            Change::Copy {
+                of: id,
+                path: "/d.wav".to_owned(),
+                stat: stat(4),
+                notes: notes(&[], &[]),
+            },
+        ])
+        .unwrap();
+    assert_eq!(tagged(&["sea"]), ["/c.wav", "/d.wav"]);
+    assert_eq!(tagged(&["trip", "dog"]), ["/c.wav"]);
+    store
+        .apply(&[Change::SetHeard {
+            id,
+            heard: vec![heard("cat", 0.5)],
+        }])
+        .unwrap();
+    assert_eq!(tagged(&["cat", "trip"]), ["/c.wav"]);
+    assert_eq!(tagged(&["dog"]), ["/d.wav"]);
+    assert_eq!(found(&*store, "cat"), ["/c.wav"]);
+    assert_eq!(store.find("/c.wav").unwrap().unwrap().sound.heard.len(), 1);
+
+    assert!(store.vocabulary().unwrap().is_empty());
+    for words in [&["rain", "a \"dog\""][..], &["rain"], &[]] {
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        store.set_vocabulary(&words).unwrap();
+        assert_eq!(place.open().vocabulary().unwrap(), words);
+    }
     sound_and_whole(&*store);
 }
 

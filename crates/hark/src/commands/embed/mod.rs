@@ -18,7 +18,7 @@ use crate::{output, progress};
 mod recordings;
 
 const EXAMPLES: &str = "Examples:
-  hark embed rain.wav dog.mp3 --model my-model -o clips.npy
+  hark embed rain.wav dog.mp3 -o clips.npy
   hark embed --text 'a dog barks' --text rain --model my-model -o texts.npy
   hark embed --captions clotho_captions_evaluation.csv -o captions.npy
 

@@ -6,19 +6,19 @@ use anyhow::{Result, bail};
 use hark_encode::Error;
 use hark_encode::embedding_file::{EmbedToFile, FileEvent, embed_to_file, table_of};
 use hark_encode::model::AudioEncoder;
-use hark_models::Model;
+use hark_models::{EVERYDAY, Model};
 use serde_json::json;
 
 use super::Args;
 use crate::home::Home;
+use crate::library::tell_of_default;
 use crate::{output, progress};
 
 pub fn run(args: &Args) -> Result<()> {
-    let Some(name) = &args.model.model else {
-        bail!(
-            "embedding recordings needs a model with an audio tower: pass --model (see hark models list, hark models import)"
-        );
-    };
+    let name = args.model.model.as_deref().unwrap_or(EVERYDAY);
+    if args.model.model.is_none() {
+        tell_of_default();
+    }
     let Model::Towers(files) = Home::find()?.models().open(name)? else {
         bail!("{name} is a sentence encoder: it embeds captions, not recordings");
     };

@@ -11,7 +11,7 @@ use crate::commands::inputs::ThreadArgs;
 use crate::{output, progress};
 
 const EXAMPLE: &str = "Example:
-  hark models bridge --audio mn04-as --labels classes.csv --name tags
+  hark models bridge --audio mn40-as-ext --name better
 
 The embedding of a recording is the sum of its classes' names, embedded by the sentence encoder and weighted by \
 their probabilities; that of a text is the sentence encoder's. Nothing is trained. The labels file has one name a \
@@ -26,9 +26,9 @@ pub struct Args {
     /// Sentence encoder
     #[arg(long, value_name = "NAME", default_value = BUILT_IN)]
     sentence: String,
-    /// File with the names of the classes, in their order
+    /// File with the names of the classes, in their order [default: the model's own, or those of AudioSet]
     #[arg(long, value_name = "FILE")]
-    labels: PathBuf,
+    labels: Option<PathBuf>,
     /// Name of the new model
     #[arg(long)]
     name: String,
@@ -49,11 +49,11 @@ pub struct Args {
 }
 
 pub fn run(models: &ModelStore, args: &Args) -> Result<()> {
-    let labels = read_labels(&args.labels)?;
+    let labels = args.labels.as_deref().map(read_labels).transpose()?;
     let options = BridgeOptions {
         tagger: &args.audio,
         sentence: &args.sentence,
-        labels: &labels,
+        labels: labels.as_deref(),
         centred: args.centre,
         segment_seconds: args.segment_seconds,
         compute: &args.threads.compute(),
@@ -67,10 +67,11 @@ pub fn run(models: &ModelStore, args: &Args) -> Result<()> {
             &serde_json::json!({"name": args.name, "path": made.path, "card": made.card}),
         );
     }
+    let classes = made.card.audio.map_or(0, |audio| audio.labels.len());
     eprintln!(
-        "{}: a dual encoder of {} classes",
+        "{}: a dual encoder of {}",
         made.path.display(),
-        labels.len()
+        output::counted(classes, "class")
     );
     Ok(())
 }
