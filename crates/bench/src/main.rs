@@ -38,6 +38,8 @@ enum Command {
     Mel(audio::Args),
     /// Compute PaSST-S features of 10 s clips with random weights; log-mels and loading are not counted
     Passt(towers::PasstArgs),
+    /// Compute MN class probabilities of 10 s clips; log-mels and loading are not counted
+    Mn(towers::MnArgs),
     /// Rank and score both directions: every caption against all clips, every clip against all captions
     Scoring(scoring::Args),
     /// Train PaSST-S and RoBERTa-large on 10 s clips with random weights
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Encode(args) => captions::encode(&args),
         Command::Mel(args) => audio::mel(&args),
         Command::Passt(args) => towers::passt(&args),
+        Command::Mn(args) => towers::mn(&args),
         Command::Scoring(args) => scoring::score(&args),
         Command::Step(args) => towers::step(&args),
         Command::Search(command) => search::run(&command),

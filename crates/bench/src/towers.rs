@@ -1,12 +1,13 @@
-//! The paper's towers with random weights: clips per second and seconds per training step, driven by `bench/passt.py`
-//! and `bench/step.py`.
+//! The paper's towers and MN with random weights: clips per second and seconds per training step, driven by `bench/passt.py`,
+//! `bench/mn.py` and `bench/step.py`.
 
 use std::time::Instant;
 
 use hark_encode::Compute;
 use hark_encode::dropout::Training;
 use hark_encode::dual::SideConfig;
-use hark_encode::model::AudioEncoder;
+use hark_encode::model::{AudioEncoder, EVERYDAY, ModelFiles};
+use hark_encode::towers::mn::{MnConfig, Output};
 use hark_encode::towers::passt::PasstConfig;
 use hark_encode::towers::roberta::RobertaConfig;
 use hark_encode::towers::{AudioConfig, MelBatch, TextConfig, TokenBatch};
@@ -25,9 +26,9 @@ const FRAMES: usize = 1000;
 /// Tokens of a caption.
 const TOKENS: usize = 32;
 
+/// What is computed, and how.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  hark-bench passt --clips 16 --threads 2")]
-pub(crate) struct PasstArgs {
+struct ClipArgs {
     /// Clips to compute
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     clips: u32,
@@ -38,22 +39,63 @@ pub(crate) struct PasstArgs {
     threads: ThreadArgs,
 }
 
+impl ClipArgs {
+    fn compute(&self) -> Compute {
+        Compute::cpu(self.threads.count().get())
+    }
+
+    /// Seconds for all clips, of log-mels that are ready beforehand.
+    fn time(&self, encoder: &AudioEncoder) -> Measured {
+        let mut random = Random::new(1);
+        let batches = (0..self.clips.div_ceil(self.batch)).map(|nth| {
+            let clips = self.batch.min(self.clips - nth * self.batch) as usize;
+            noise(clips, &mut random)
+        });
+        let batches = batches.collect::<Result<Vec<_>, _>>()?;
+        // Once before the clock starts: the first pass fills caches and pools.
+        encoder.features(&batches[0])?;
+        let start = Instant::now();
+        std::hint::black_box(encoder.features_of_all(&batches)?);
+        let seconds = start.elapsed().as_secs_f64();
+        let threads = self.threads.count();
+        Ok(json!({"seconds": seconds, "clips": self.clips, "batch": self.batch, "threads": threads}))
+    }
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  hark-bench passt --clips 16 --threads 2")]
+pub(crate) struct PasstArgs {
+    #[command(flatten)]
+    clips: ClipArgs,
+}
+
 pub(crate) fn passt(args: &PasstArgs) -> Measured {
-    let threads = args.threads.count().get();
     let config = AudioConfig::Passt(PasstConfig::small());
-    let encoder = AudioEncoder::untrained(config, 1, &Compute::cpu(threads))?;
-    let mut random = Random::new(1);
-    let batches = (0..args.clips.div_ceil(args.batch)).map(|nth| {
-        let clips = args.batch.min(args.clips - nth * args.batch) as usize;
-        noise(clips, &mut random)
-    });
-    let batches = batches.collect::<Result<Vec<_>, _>>()?;
-    // Once before the clock starts: the first pass fills caches and pools.
-    encoder.features(&batches[0])?;
-    let start = Instant::now();
-    std::hint::black_box(encoder.features_of_all(&batches)?);
-    let seconds = start.elapsed().as_secs_f64();
-    Ok(json!({"seconds": seconds, "clips": args.clips, "batch": args.batch, "threads": threads}))
+    args.clips
+        .time(&AudioEncoder::untrained(config, 1, &args.clips.compute())?)
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  hark-bench mn --width 0.4 --clips 64 --threads 2")]
+pub(crate) struct MnArgs {
+    /// Width of the network, as in the names of the published ones; without it the built-in model is computed
+    #[arg(long)]
+    width: Option<f64>,
+    #[command(flatten)]
+    clips: ClipArgs,
+}
+
+pub(crate) fn mn(args: &MnArgs) -> Measured {
+    let compute = args.clips.compute();
+    let encoder = match args.width {
+        Some(width) => {
+            let mut config = MnConfig::of_width(width);
+            config.output = Output::Classes;
+            AudioEncoder::untrained(AudioConfig::Mn(config), 1, &compute)?
+        }
+        None => AudioEncoder::open(ModelFiles::BuiltIn(&EVERYDAY), &compute)?,
+    };
+    args.clips.time(&encoder)
 }
 
 fn noise(clips: usize, random: &mut Random) -> Result<MelBatch, hark_encode::Error> {

@@ -1,15 +1,22 @@
 //! Real data and real weights: `HARK_DATA` (else `shared/data` beside the repository) has the caption and rating files, the user's
 //! own store the models. A test fails without what it needs; `scripts/check` leaves it out and lists it.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 fn run(args: &[&str]) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_hark"))
-        .args(args)
-        .output()
-        .unwrap();
+    run_in(None, args)
+}
+
+/// With another place for models and libraries than the user's.
+fn run_in(home: Option<&Path>, args: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hark"));
+    if let Some(home) = home {
+        command.env("HARK_HOME", home);
+    }
+    let output = command.args(args).output().unwrap();
     assert!(
         output.status.success(),
         "{}",
@@ -22,7 +29,7 @@ mod needs_data {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    use super::run;
+    use super::{run, run_in};
 
     fn data(file: &str) -> String {
         let folder = std::env::var_os("HARK_DATA").map_or_else(
@@ -50,6 +57,58 @@ mod needs_data {
         assert_eq!(all["observations"], 6800);
         let spearman = all["spearman_similarity"].as_f64().unwrap();
         assert!((spearman - 0.678).abs() < 0.04, "{spearman}");
+    }
+
+    /// The first two clips of each class in fold 3 of ESC-50, which no model here was trained on, and the table of their classes.
+    fn esc50() -> (Vec<String>, String) {
+        let table = data("esc50/esc50.csv");
+        let mut clips: Vec<(String, String)> = Vec::new();
+        for row in csv::Reader::from_path(&table).unwrap().records() {
+            let row = row.unwrap();
+            let (file, category) = (&row[0], row[3].to_owned());
+            if &row[1] == "3" && clips.iter().filter(|(_, other)| *other == category).count() < 2 {
+                clips.push((data(&format!("esc50/{file}")), category));
+            }
+        }
+        assert_eq!(clips.len(), 100);
+        (clips.into_iter().map(|(path, _)| path).collect(), table)
+    }
+
+    fn accuracy(home: &Path, model: &str) -> f64 {
+        let (clips, table) = esc50();
+        let clips = clips.iter().map(String::as_str);
+        let args = ["classify", "--json", "--model", model, "--truth", &table];
+        let found = run_in(Some(home), &args.into_iter().chain(clips).collect::<Vec<_>>());
+        let accuracy = &found["accuracy"];
+        assert_eq!(accuracy["recordings"], 100);
+        accuracy["first"].as_f64().unwrap()
+    }
+
+    /// Zero-shot among 50 classes, where chance is 0.02.
+    #[test]
+    fn the_built_in_model_names_real_sounds() {
+        let home = tempfile::tempdir().unwrap();
+        let accuracy = accuracy(home.path(), "everyday");
+        assert!(accuracy >= 0.5, "{accuracy}");
+    }
+
+    /// The file as its authors publish it: pulled, imported, bridged, used.
+    #[test]
+    fn a_released_tagger_becomes_a_dual_encoder() {
+        let home = tempfile::tempdir().unwrap();
+        let file = data("models/mn04_as_mAP_432.pt");
+        let folder = Path::new(&file).parent().unwrap().display().to_string();
+        run_in(
+            Some(home.path()),
+            &["models", "pull", "mn04-as", "--from", &folder, "--json"],
+        );
+        let made = run_in(
+            Some(home.path()),
+            &["models", "bridge", "--audio", "mn04-as", "--name", "tags", "--json"],
+        );
+        assert_eq!(made["card"]["audio"]["labels"].as_array().unwrap().len(), 527);
+        let accuracy = accuracy(home.path(), "tags");
+        assert!(accuracy >= 0.6, "{accuracy}");
     }
 
     #[test]

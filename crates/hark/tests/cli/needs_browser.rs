@@ -39,7 +39,17 @@ fn with_many_sounds() -> Place {
     place.write("sounds/broken.flac", "fLaC and nothing more");
     place.write("sounds/<b>cut.wav", "RIFF");
     place.write("tags.csv", tags);
-    let indexed = place.run(&["index", "sounds", "--model", "tiny", "--tags", "tags.csv"]);
+    place.write("words.txt", "hum\nwhine\n");
+    let indexed = place.run(&[
+        "index",
+        "sounds",
+        "--model",
+        "tiny",
+        "--tags",
+        "tags.csv",
+        "--vocabulary",
+        "words.txt",
+    ]);
     assert_eq!(indexed.status.code(), Some(1), "{}", text(&indexed.stderr));
     fs_err::create_dir(place.path("nothing")).unwrap();
     place.ok(&["index", "nothing", "--model", "tiny", "--name", "empty"]);

@@ -518,12 +518,23 @@ check("filters narrow the hits, and chips take them back", async () => {
   if (await page.locator("#tags .tag").count()) {
     const tag = await page.locator("#tags .tag").first().textContent();
     const tagged = await answered(() => page.locator("#tags .tag").first().click(), (query) => query.has("tag"));
-    assert.ok(tagged.hits.length > 0 && tagged.hits.every((hit) => hit.file.tags.includes(tag)), `all hits have the tag ${tag}`);
+    assert.ok(tagged.hits.length > 0 && tagged.hits.every(({ file }) => file.tags.includes(tag) || file.heard.some(({ name }) => name === tag)), `all hits have the tag ${tag}`);
     assert.equal(await page.locator("#tags .tag").first().getAttribute("aria-pressed"), "true");
     await answered(() => page.locator("#reset").click(), (query) => !query.has("tag"));
   }
   const words = await answered(() => page.locator("[name=mode][value=words]").check({ force: true }), (query) => query.get("mode") === "words");
   assert.ok(words.hits.every((hit) => hit.meaning === null), "by words alone");
+});
+
+check("what is heard is a tag to filter by", async () => {
+  const begun = await begin(`/?q=${encodeURIComponent(QUERY)}`);
+  if (!begun.hits.some((hit) => hit.file.heard.length)) return;
+  const chip = rows.locator(".tag.heard").first();
+  const name = await chip.textContent();
+  assert.match(await chip.getAttribute("title"), /^heard: .* [01]\.\d\d/, "its title says how strongly");
+  const tagged = await answered(() => chip.click(), (query) => query.get("tag") === name);
+  assert.ok(tagged.hits.length > 0 && tagged.hits.every(({ file }) => file.heard.some((one) => one.name === name)), `${name} is heard in all hits`);
+  await answered(() => page.locator("#reset").click(), (query) => !query.has("tag"));
 });
 
 check("one hit a file, or all moments", async () => {
