@@ -104,7 +104,9 @@ mod needs_data {
         );
         let made = run_in(
             Some(home.path()),
-            &["models", "bridge", "--audio", "mn04-as", "--name", "tags", "--json"],
+            &[
+                "models", "bridge", "--audio", "mn04-as", "--name", "tags", "--json",
+            ],
         );
         assert_eq!(made["card"]["audio"]["labels"].as_array().unwrap().len(), 527);
         let accuracy = accuracy(home.path(), "tags");
