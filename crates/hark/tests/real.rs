@@ -65,7 +65,7 @@ mod needs_data {
         let mut clips: Vec<(String, String)> = Vec::new();
         for row in csv::Reader::from_path(&table).unwrap().records() {
             let row = row.unwrap();
-            let (file, category) = (&row[0], row[3].to_owned());
+            let (file, category) = (&row[0], row[2].to_owned());
             if &row[1] == "3" && clips.iter().filter(|(_, other)| *other == category).count() < 2 {
                 clips.push((data(&format!("esc50/{file}")), category));
             }
