@@ -54,6 +54,11 @@ FILES = {
     "opus.webm": (48000, 1, 16, ["-c:a", "libopus", "-b:a", "24k"]),
     "vorbis.webm": (44100, 1, 16, ["-c:a", "libvorbis", "-q:a", "3"]),
     "flac.mka": (16000, 1, 16, ["-c:a", "flac"]),
+    "faststart.m4a": (44100, 1, 16, ["-c:a", "aac", "-b:a", "48k", "-movflags", "+faststart"]),
+    "fragmented.mp4": (44100, 1, 16, ["-c:a", "aac", "-b:a", "48k", "-movflags", "+empty_moov+default_base_moof",
+                                      "-frag_duration", "200000"]),
+    "mp3.mp4": (44100, 1, 16, ["-c:a", "libmp3lame", "-b:a", "64k"]),
+    "pcm.mov": (4000, 2, 24, ["-c:a", "pcm_s24le"]),
 }
 CHAINED = {"chained.ogg": "mono.ogg", "chained.opus": "mono.opus"}
 

@@ -15,7 +15,7 @@ use crate::metadata::Metadata;
 use crate::packets::{About, Packets, Refusal};
 use crate::pcm::{Layout, Pcm, Step};
 use crate::source::{Source, read_bounded};
-use crate::{aiff, caf, mp4, wav};
+use crate::{aiff, caf, wav};
 
 /// The lowest rate, in Hz. Below it lie sensor logs, not sound that could be told by words.
 pub const LOWEST_RATE: u32 = 1_000;
@@ -146,7 +146,7 @@ impl Decoder {
                 };
                 return Self::linear(source, name, header.rate, layout, &place, header.metadata);
             }
-            return Self::packets(source, length, name, &[], header.metadata);
+            return Self::packets(source, length, name, header.metadata);
         }
         if aiff::is_aiff(&head) {
             let header = aiff::header(&mut source).map_err(refuse("aiff"))?;
@@ -168,14 +168,9 @@ impl Decoder {
                 };
                 return Self::linear(source, name, header.rate, layout, &place, header.metadata);
             }
-            return Self::packets(source, length, name, &[], header.metadata);
+            return Self::packets(source, length, name, header.metadata);
         }
-        let edits = if mp4::is_mp4(&head) {
-            mp4::edits(&mut source, length).map_err(read)?
-        } else {
-            Vec::new()
-        };
-        Self::packets(source, length, name, &edits, Metadata::default())
+        Self::packets(source, length, name, Metadata::default())
     }
 
     fn linear(
@@ -210,26 +205,19 @@ impl Decoder {
         ))
     }
 
-    fn packets(
-        source: Box<dyn Source>,
-        length: u64,
-        name: &Path,
-        edits: &[mp4::Edit],
-        own: Metadata,
-    ) -> Result<Self, Error> {
-        let (packets, about) = Packets::open(source, length, edits).map_err(|r| refusal(name, r))?;
+    fn packets(source: Box<dyn Source>, length: u64, name: &Path, own: Metadata) -> Result<Self, Error> {
+        let (packets, about) = Packets::open(source, length).map_err(|r| refusal(name, r))?;
         let About {
             container,
             codec,
             rate,
             channels,
-            frames,
-            slack,
+            seconds,
+            expected,
             metadata,
         } = about;
         check_shape(name, rate, channels)?;
         let metadata = if own == Metadata::default() { metadata } else { own };
-        let seconds = frames.map(|frames| frames as f64 / f64::from(rate));
         let info = Info {
             container: container.to_owned(),
             codec,
@@ -238,9 +226,6 @@ impl Decoder {
             seconds,
             metadata,
         };
-        let expected = frames
-            .zip(slack)
-            .map(|(frames, slack)| frames.saturating_sub(slack));
         Ok(Self::new(name, info, Body::Packets(Box::new(packets)), expected))
     }
 

@@ -15,9 +15,7 @@ use symphonia::core::formats::probe::{Probe, ProbeMetadataData, ProbeableMetadat
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions, ReadBytes, ScopedStream};
 use symphonia::core::meta::well_known::METADATA_ID_ID3V2;
 use symphonia::core::meta::{MetadataBuffer, MetadataBuilder, MetadataInfo, MetadataOptions, MetadataReader};
-use symphonia::default::formats::{
-    AdtsReader, CafReader, FlacReader, IsoMp4Reader, MkvReader, MpaReader, OggReader, WavReader,
-};
+use symphonia::default::formats::{AdtsReader, CafReader, FlacReader, MpaReader, OggReader, WavReader};
 use symphonia::default::meta::{ApeReader, Id3v1Reader, Id3v2Reader};
 
 /// The longest tag that is held in memory and read: 16 MiB. Only pictures make tags long.
@@ -38,19 +36,17 @@ const INFO: MetadataInfo = MetadataInfo {
     long_name: "ID3v2",
 };
 
-/// Every format and tag that symphonia knows, but for the ID3v2 tags, which go through [`Id3`], and AIFF,
-/// which is read elsewhere in this crate and could hold such a tag.
+/// Every format and tag that symphonia knows, but for the ID3v2 tags, which go through [`Id3`], and AIFF, MP4 and
+/// Matroska, which are read elsewhere in this crate.
 pub(crate) fn probe() -> &'static Probe {
     static PROBE: LazyLock<Probe> = LazyLock::new(|| {
         let mut probe = Probe::new();
         probe.register_format::<AdtsReader<'_>>();
         probe.register_format::<CafReader<'_>>();
         probe.register_format::<FlacReader<'_>>();
-        probe.register_format::<IsoMp4Reader<'_>>();
         probe.register_format::<MpaReader<'_>>();
         probe.register_format::<WavReader<'_>>();
         probe.register_format::<OggReader<'_>>();
-        probe.register_format::<MkvReader<'_>>();
         probe.register_metadata::<ApeReader<'_>>();
         probe.register_metadata::<Id3v1Reader<'_>>();
         probe.register_metadata::<Id3<'_>>();

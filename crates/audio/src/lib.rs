@@ -24,6 +24,7 @@ mod extensions;
 mod fingerprint;
 mod id3;
 mod ixml;
+mod matroska;
 pub mod mel;
 mod metadata;
 mod mp4;
@@ -36,6 +37,7 @@ mod resample;
 mod source;
 mod stream;
 mod summary;
+mod track;
 mod wav;
 
 pub use decode::{Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MAX_CHANNELS, MAX_EMPTY_PACKETS, probe};

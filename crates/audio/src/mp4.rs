@@ -1,126 +1,874 @@
-//! The edit lists of MP4 files: how much of a track's beginning is not to be played.
+//! MP4 and QuickTime, whole or in fragments.
 //!
-//! AAC encoders need a run-up, and the edit list says how long it is. Symphonia reads edit lists but does not follow
-//! them. In: a source whose first box is `ftyp`. Out: for every track the media time at which its first edit begins.
-//! Only the first edit that shows media is looked at: sound files have one. Boxes follow ISO/IEC 14496-12.
+//! In: a source whose first box is one of ISO/IEC 14496-12 or of the QuickTime File Format. Out: the samples of the
+//! first audio track, with the run-up and the length that its edit list, its index or iTunes' gapless tag tell, and
+//! the texts of `udta`. Samples come from the index in `moov` and then from the fragments (`moof`), so that files of
+//! either kind and of both are read to their end. A file that is cut short after its index gives what is there.
+//! Other tracks, whatever they hold, are not looked at. Refused are encrypted tracks, files without an index, and
+//! codecs that nothing here decodes, by their names.
+//!
+//! This is written here because symphonia refuses files over tracks that are not wanted, takes the length of a
+//! fragmented file from `moov`, which does not know it, and does not follow edit lists.
 
-use std::io::{self, SeekFrom};
+use std::io;
+
+use symphonia::core::codecs::audio::well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_FLAC, CODEC_ID_OPUS};
 
 use crate::aiff::big;
-use crate::source::{Source, read_bounded, read_up_to};
+use crate::metadata::{Metadata, clean, keep_first};
+use crate::packets::Refusal;
+use crate::pcm::{Coding, Layout};
+use crate::source::Places;
+use crate::track::{
+    CUT, Coded, Demux, Heard, Unit, flac_stream_info, header_fault, mpeg_frame, parameters, unsupported,
+};
 
-/// More boxes than this at one level are not looked at.
+/// More boxes than this at one level are not looked at. Fragments are walked one at a time and do not count.
 const MAX_BOXES: usize = 4096;
 
-/// The beginning of one track: `start` of `timescale` ticks per second.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Edit {
-    pub track: u32,
-    pub start: u64,
-    pub timescale: u64,
-}
+/// The longest table of an index: sixteen million samples.
+const MAX_TABLE: u64 = 64 << 20;
 
-impl Edit {
-    /// How many frames at `rate` stand before the beginning.
-    pub(crate) fn frames(&self, rate: u32) -> u64 {
-        let frames = u128::from(self.start) * u128::from(rate) / u128::from(self.timescale.max(1));
-        u64::try_from(frames).unwrap_or(u64::MAX)
-    }
-}
+/// The longest box of other kinds that is read as a whole.
+const MAX_BOX: u64 = 1 << 20;
+
+/// The longest sample. Uncompressed sound has one sample per frame, and many are read together.
+const MAX_SAMPLE: u64 = 16 << 20;
+
+/// Bytes of uncompressed sound that are handed out together.
+const LINEAR_BYTES: u64 = 64 << 10;
 
 pub(crate) fn is_mp4(head: &[u8]) -> bool {
-    head.get(4..8) == Some(b"ftyp")
+    let first = head.get(4..8);
+    let names = [
+        b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot", b"styp", b"moof", b"sidx", b"emsg",
+    ];
+    let size = big(head, 0, 4).unwrap_or(0);
+    first.is_some_and(|name| names.iter().any(|known| known.as_slice() == name)) && (size >= 8 || size <= 1)
 }
 
-/// The edits of all tracks that have any. A file that makes no sense here has none; symphonia will say why.
-pub(crate) fn edits(source: &mut dyn Source, length: u64) -> io::Result<Vec<Edit>> {
-    let mut found = Vec::new();
-    for_each_box(source, 0, length, &mut |source, name, start, end| {
-        if &name != b"moov" {
-            return Ok(());
-        }
-        for_each_box(source, start, end, &mut |source, name, start, end| {
-            if &name == b"trak" {
-                let mut edit = Edit::default();
-                read_track(source, start, end, &mut edit)?;
-                if edit.start > 0 && edit.timescale > 0 {
-                    found.push(edit);
-                }
-            }
-            Ok(())
-        })
-    })?;
-    Ok(found)
-}
-
-type Visit<'a> = dyn FnMut(&mut dyn Source, [u8; 4], u64, u64) -> io::Result<()> + 'a;
-
-/// Calls `visit` with the name and the body of every box between `start` and `end`.
-fn for_each_box(source: &mut dyn Source, start: u64, end: u64, visit: &mut Visit) -> io::Result<()> {
-    let mut at = start;
-    for _ in 0..MAX_BOXES {
-        if end.saturating_sub(at) < 8 {
-            break;
-        }
-        source.seek(SeekFrom::Start(at))?;
-        let mut head = [0; 16];
-        let got = read_up_to(source, &mut head)?;
-        let (Some(size), Some(name)) = (big(&head[..got], 0, 4), head[..got].get(4..8)) else {
-            break;
-        };
-        let name = [name[0], name[1], name[2], name[3]];
-        let (size, header) = match size {
-            0 => (end - at, 8),
-            1 => (big(&head[..got], 8, 8).unwrap_or(0), 16),
-            size => (size, 8),
-        };
-        let Some(next) = at.checked_add(size).filter(|&next| next <= end && size >= header) else {
-            break;
-        };
-        visit(source, name, at + header, next)?;
-        at = next;
-    }
-    Ok(())
-}
-
-/// Looks for `tkhd`, and for `mdhd` and `elst` in the boxes that hold them. It goes one level down and no
-/// further: a file may nest boxes in one another as deep as it is long.
-fn read_track(source: &mut dyn Source, start: u64, end: u64, edit: &mut Edit) -> io::Result<()> {
-    for_each_box(source, start, end, &mut |source, name, start, end| match &name {
-        b"mdia" | b"edts" => for_each_box(source, start, end, &mut |source, name, start, end| {
-            read_field(source, name, start, end, edit)
-        }),
-        _ => read_field(source, name, start, end, edit),
-    })
-}
-
-/// Takes over what `tkhd`, `mdhd` or `elst` says; other boxes are passed over.
-fn read_field(
-    source: &mut dyn Source,
+/// A box: its name and where its body is.
+#[derive(Clone, Copy)]
+struct Part {
     name: [u8; 4],
     start: u64,
     end: u64,
-    edit: &mut Edit,
-) -> io::Result<()> {
-    if ![b"tkhd", b"mdhd", b"elst"].contains(&&name) {
-        return Ok(());
+}
+
+/// The box at a place; its end may lie beyond the file's. `None` if none begins there.
+fn read_part(source: &mut Places, at: u64, limit: u64) -> io::Result<Option<Part>> {
+    if limit.saturating_sub(at) < 8 {
+        return Ok(None);
     }
-    source.seek(SeekFrom::Start(start))?;
-    let body = read_bounded(source, end - start, 4096)?;
-    let wide = body.first() == Some(&1);
-    match &name {
-        b"tkhd" => edit.track = big(&body, if wide { 20 } else { 12 }, 4).unwrap_or(0) as u32,
-        b"mdhd" => edit.timescale = big(&body, if wide { 20 } else { 12 }, 4).unwrap_or(0),
-        _ => edit.start = first_edit(&body, wide).unwrap_or(0),
+    let head = source.read(at, 16)?;
+    let (Some(size), Some(&name)) = (
+        big(&head, 0, 4),
+        head.get(4..8).and_then(|n| n.first_chunk::<4>()),
+    ) else {
+        return Ok(None);
+    };
+    let (size, header) = match size {
+        0 => (limit - at, 8),
+        1 => (big(&head, 8, 8).unwrap_or(0), 16),
+        size => (size, 8),
+    };
+    let end = at.checked_add(size).filter(|_| size >= header);
+    Ok(end.map(|end| Part {
+        name,
+        start: at + header,
+        end,
+    }))
+}
+
+/// All boxes of one level. One that goes beyond its parent ends the list.
+fn parts(source: &mut Places, start: u64, end: u64) -> io::Result<Vec<Part>> {
+    let mut found = Vec::new();
+    let mut at = start;
+    while found.len() < MAX_BOXES {
+        let Some(part) = read_part(source, at, end)? else {
+            break;
+        };
+        if part.end > end {
+            break;
+        }
+        at = part.end;
+        found.push(part);
     }
-    Ok(())
+    Ok(found)
+}
+
+/// The boxes within one that is in memory.
+fn within(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+    std::iter::from_fn(move || {
+        let size = usize::try_from(big(body, 0, 4)?).ok()?;
+        let name = *body.get(4..8)?.first_chunk::<4>()?;
+        let size = if size == 0 { body.len() } else { size };
+        let inner = body.get(8..size.min(body.len()))?;
+        body = &body[size.min(body.len())..];
+        Some((name, inner))
+    })
+}
+
+fn load(source: &mut Places, part: Part, most: u64) -> io::Result<Vec<u8>> {
+    source.read(part.start, (part.end - part.start).min(most) as usize)
+}
+
+/// One track as `moov` describes it.
+#[derive(Default)]
+struct Track {
+    id: u64,
+    is_sound: bool,
+    timescale: u64,
+    /// Media time of the first edit that shows something.
+    edit: Option<u64>,
+    descriptions: Vec<u8>,
+    times: Vec<u8>,
+    chunks: Vec<u8>,
+    sizes: Vec<u8>,
+    small_sizes: bool,
+    offsets: Vec<u8>,
+    wide_offsets: bool,
+}
+
+impl Track {
+    /// Looks for the boxes that are needed, level by level and no deeper: a file may nest boxes without end.
+    fn read(source: &mut Places, trak: Part) -> io::Result<Self> {
+        let mut track = Self::default();
+        for part in parts(source, trak.start, trak.end)? {
+            match &part.name {
+                b"tkhd" => {
+                    let body = load(source, part, MAX_BOX)?;
+                    let wide = body.first() == Some(&1);
+                    track.id = big(&body, if wide { 20 } else { 12 }, 4).unwrap_or(0);
+                }
+                b"edts" => {
+                    for inner in parts(source, part.start, part.end)? {
+                        if &inner.name == b"elst" {
+                            track.edit = first_edit(&load(source, inner, MAX_BOX)?);
+                        }
+                    }
+                }
+                b"mdia" => track.read_media(source, part)?,
+                _ => {}
+            }
+        }
+        Ok(track)
+    }
+
+    fn read_media(&mut self, source: &mut Places, mdia: Part) -> io::Result<()> {
+        let inner = parts(source, mdia.start, mdia.end)?;
+        for part in &inner {
+            match &part.name {
+                b"mdhd" => {
+                    let body = load(source, *part, MAX_BOX)?;
+                    let wide = body.first() == Some(&1);
+                    self.timescale = big(&body, if wide { 20 } else { 12 }, 4).unwrap_or(0);
+                }
+                b"hdlr" => self.is_sound = load(source, *part, 64)?.get(8..12) == Some(b"soun"),
+                _ => {}
+            }
+        }
+        if !self.is_sound {
+            return Ok(());
+        }
+        for part in inner.iter().filter(|part| &part.name == b"minf") {
+            for part in parts(source, part.start, part.end)? {
+                if &part.name == b"stbl" {
+                    self.read_tables(source, part)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_tables(&mut self, source: &mut Places, stbl: Part) -> io::Result<()> {
+        for part in parts(source, stbl.start, stbl.end)? {
+            let table = match &part.name {
+                b"stsd" => {
+                    self.descriptions = load(source, part, MAX_BOX)?;
+                    continue;
+                }
+                b"stts" => &mut self.times,
+                b"stsc" => &mut self.chunks,
+                b"stsz" | b"stz2" => {
+                    self.small_sizes = &part.name == b"stz2";
+                    &mut self.sizes
+                }
+                b"stco" | b"co64" => {
+                    self.wide_offsets = &part.name == b"co64";
+                    &mut self.offsets
+                }
+                _ => continue,
+            };
+            *table = load(source, part, MAX_TABLE)?;
+        }
+        Ok(())
+    }
+
+    /// The size of sample `n`; `None` after the last.
+    fn size(&self, n: u64) -> Option<u64> {
+        let n = usize::try_from(n).ok()?;
+        let (same, count) = (big(&self.sizes, 4, 4)?, big(&self.sizes, 8, 4)?);
+        if n as u64 >= count {
+            return None;
+        }
+        if !self.small_sizes {
+            return if same > 0 {
+                Some(same)
+            } else {
+                big(&self.sizes, 12 + 4 * n, 4)
+            };
+        }
+        match same & 0xff {
+            4 => big(&self.sizes, 12 + n / 2, 1).map(|pair| if n % 2 == 0 { pair >> 4 } else { pair & 15 }),
+            8 => big(&self.sizes, 12 + n, 1),
+            _ => big(&self.sizes, 12 + 2 * n, 2),
+        }
+    }
+
+    fn offset(&self, chunk: u64) -> Option<u64> {
+        let chunk = usize::try_from(chunk)
+            .ok()
+            .filter(|_| chunk < u64::from(u32::MAX))?;
+        if self.wide_offsets {
+            big(&self.offsets, 8 + 8 * chunk, 8)
+        } else {
+            big(&self.offsets, 8 + 4 * chunk, 4)
+        }
+    }
+
+    /// First chunk counted from 0, samples per chunk and description of the run of chunks `n`.
+    fn run(&self, n: usize) -> Option<(u64, u64, u64)> {
+        let field = |i: usize| big(&self.chunks, 8 + 12 * n + 4 * i, 4);
+        (n < big(&self.chunks, 4, 4)? as usize)
+            .then(|| Some((field(0)?.saturating_sub(1), field(1)?, field(2)?)))?
+    }
+
+    /// The length of all samples of the index in ticks.
+    fn ticks(&self) -> u64 {
+        let count = big(&self.times, 4, 4).unwrap_or(0) as usize;
+        let entry =
+            |i: usize| Some(big(&self.times, 8 + 8 * i, 4)?.saturating_mul(big(&self.times, 12 + 8 * i, 4)?));
+        (0..count).map_while(entry).fold(0, u64::saturating_add)
+    }
 }
 
 /// The media time of the first edit that is not empty; an empty one has the time -1.
-fn first_edit(body: &[u8], wide: bool) -> Option<u64> {
+fn first_edit(body: &[u8]) -> Option<u64> {
+    let wide = body.first() == Some(&1);
     let (entry, size) = if wide { (20, 8) } else { (12, 4) };
     let count = big(body, 4, 4)? as usize;
     let times = (0..count.min(MAX_BOXES)).map_while(|i| big(body, 8 + entry * i + size, size));
     let highest = if wide { i64::MAX as u64 } else { i32::MAX as u64 };
     times.into_iter().find(|&time| time <= highest)
+}
+
+/// What fragments do not say themselves.
+#[derive(Clone, Copy, Default)]
+struct Defaults {
+    size: u64,
+}
+
+/// A stretch of samples that lie one behind the other.
+struct Stretch {
+    offset: u64,
+    /// The sizes of a fragment's samples, or none if those of the index are to be used.
+    sizes: Option<std::vec::IntoIter<u64>>,
+    left: u64,
+}
+
+pub(crate) struct Mp4 {
+    source: Places,
+    track: Track,
+    defaults: Defaults,
+    /// Bytes per frame of uncompressed sound.
+    frame: Option<u64>,
+    stretch: Option<Stretch>,
+    /// The next sample, chunk and run of chunks of the index.
+    sample: u64,
+    chunk: u64,
+    run: usize,
+    /// Where the next fragment is looked for.
+    at: u64,
+    foreign: bool,
+    /// Bytes of samples so far. An index may name the same bytes again and again.
+    given: u64,
+}
+
+impl Mp4 {
+    pub(crate) fn open(mut source: Places) -> Result<(Self, Heard), Refusal> {
+        let length = source.length();
+        let moov = find_moov(&mut source).map_err(Refusal::Read)?;
+        let moov = moov.ok_or_else(|| header_fault("mp4", "the file has no index (`moov`)"))?;
+        if moov.end > length {
+            return Err(header_fault("mp4", "the file ends within its index (`moov`)"));
+        }
+        let mut tracks = Vec::new();
+        let mut metadata = Metadata::default();
+        let mut gapless = None;
+        let mut extends = Vec::new();
+        let inner = parts(&mut source, moov.start, moov.end).map_err(Refusal::Read)?;
+        for part in inner {
+            match &part.name {
+                b"trak" if tracks.len() < 64 => {
+                    let track = Track::read(&mut source, part).map_err(Refusal::Read)?;
+                    if track.is_sound && !track.descriptions.is_empty() {
+                        tracks.push(track);
+                    }
+                }
+                b"udta" | b"meta" => {
+                    let body = load(&mut source, part, 8 * MAX_BOX).map_err(Refusal::Read)?;
+                    let found = if &part.name == b"udta" {
+                        take_user_data(&body, &mut metadata)
+                    } else {
+                        take_meta(&body, &mut metadata)
+                    };
+                    gapless = gapless.or(found);
+                }
+                b"mvex" => extends = load(&mut source, part, MAX_BOX).map_err(Refusal::Read)?,
+                _ => {}
+            }
+        }
+        if tracks.is_empty() {
+            return Err(Refusal::NoAudio);
+        }
+        let track = tracks.swap_remove(0);
+        let entry = Entry::parse(&track.descriptions)?;
+        let defaults = within(&extends)
+            .filter(|(name, body)| name == b"trex" && big(body, 4, 4) == Some(track.id))
+            .map(|(_, body)| Defaults {
+                size: big(body, 16, 4).unwrap_or(0),
+            })
+            .next()
+            .unwrap_or_default();
+        let frame = match &entry {
+            Entry::Linear(layout, _) => Some(layout.frame_bytes() as u64).filter(|&bytes| bytes > 0),
+            _ => None,
+        };
+        let fragmented = !extends.is_empty();
+        let mut opened = Self {
+            source,
+            defaults,
+            frame,
+            stretch: None,
+            sample: 0,
+            chunk: 0,
+            run: 0,
+            at: 0,
+            foreign: false,
+            given: 0,
+            track,
+        };
+        let (coding, rate) = opened.coding(entry)?;
+        let track = &opened.track;
+        let frames = |ticks: u64| {
+            let frames = u128::from(ticks) * u128::from(rate) / u128::from(track.timescale.max(1));
+            u64::try_from(frames).unwrap_or(u64::MAX)
+        };
+        let ticks = track.ticks();
+        let exact = track.timescale == u64::from(rate) && !fragmented && ticks > 0;
+        let start = track.edit.filter(|&start| start > 0).map(frames);
+        let shown = frames(ticks).saturating_sub(start.unwrap_or(0));
+        let gapless = gapless.filter(|_| exact && start.is_none());
+        let heard = Heard {
+            container: "mp4",
+            coding,
+            drop: start.or(gapless.map(|(delay, _)| delay)),
+            keep: match gapless {
+                Some((_, total)) if total > 0 && total <= shown => Some(total),
+                _ => exact.then_some(shown).filter(|&shown| shown > 0),
+            },
+            seconds: (!fragmented && ticks > 0 && track.timescale > 0).then(|| {
+                let start = track.edit.unwrap_or(0);
+                ticks.saturating_sub(start) as f64 / track.timescale as f64
+            }),
+            metadata,
+        };
+        Ok((opened, heard))
+    }
+
+    /// How to decode the track, and its rate. MPEG audio is described better by its first frame than by the container.
+    fn coding(&mut self, entry: Entry) -> Result<(Coded, u32), Refusal> {
+        match entry {
+            Entry::Linear(layout, rate) => Ok((Coded::Linear(layout, rate), rate)),
+            Entry::Coded(made) => {
+                // Rates above 65535 Hz do not fit the field, and the track's own clock runs at them.
+                let rate = made.sample_rate.unwrap_or(self.track.timescale as u32);
+                Ok((Coded::Packets(made), rate))
+            }
+            Entry::Mpeg => {
+                let first = self.next().map_err(Refusal::Read)?;
+                let Unit::Packet { data, .. } = first else {
+                    return Err(header_fault("mp4", "there is no sample"));
+                };
+                (self.sample, self.chunk, self.run, self.at) = (0, 0, 0, 0);
+                self.stretch = None;
+                let (codec, rate, channels) = mpeg_frame(&data)
+                    .ok_or_else(|| header_fault("mp4", "no MPEG audio in an MPEG audio track"))?;
+                Ok((
+                    Coded::Packets(Box::new(parameters(codec, rate, channels, None))),
+                    rate,
+                ))
+            }
+        }
+    }
+
+    /// Goes to the next stretch of samples: a chunk of the index, or a fragment. Returns what else there is to say.
+    fn advance(&mut self) -> io::Result<Option<Unit>> {
+        if let Some(offset) = self.track.offset(self.chunk) {
+            while self
+                .track
+                .run(self.run + 1)
+                .is_some_and(|(first, ..)| first <= self.chunk)
+            {
+                self.run += 1;
+            }
+            self.chunk += 1;
+            let Some((_, count, description)) = self.track.run(self.run) else {
+                self.chunk = u64::MAX;
+                return Ok(None);
+            };
+            if self.track.size(self.sample).is_none() {
+                self.chunk = u64::MAX;
+                return Ok(None);
+            }
+            self.stretch = Some(Stretch {
+                offset,
+                sizes: None,
+                left: count,
+            });
+            if description > 1 && !std::mem::replace(&mut self.foreign, true) {
+                return Ok(Some(Unit::Gap("the coding changes within the track".to_owned())));
+            }
+            return Ok(None);
+        }
+        self.next_fragment()
+    }
+
+    fn next_fragment(&mut self) -> io::Result<Option<Unit>> {
+        let length = self.source.length();
+        loop {
+            let Some(part) = read_part(&mut self.source, self.at, length)? else {
+                return Ok(Some(Unit::End));
+            };
+            if part.end > length {
+                self.at = length;
+                return Ok(Some(Unit::Broken(CUT.to_owned())));
+            }
+            let start = self.at;
+            self.at = part.end;
+            if &part.name != b"moof" {
+                continue;
+            }
+            let body = load(&mut self.source, part, MAX_SAMPLE)?;
+            if let Some((offset, sizes)) = fragment(&body, start, self.track.id, self.defaults) {
+                self.stretch = Some(Stretch {
+                    offset,
+                    left: sizes.len() as u64,
+                    sizes: Some(sizes.into_iter()),
+                });
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The size of the next sample of the stretch, or of several samples of uncompressed sound.
+    fn step(&mut self) -> Option<u64> {
+        let stretch = self.stretch.as_mut().filter(|stretch| stretch.left > 0)?;
+        let mut total = 0;
+        loop {
+            let size = match &mut stretch.sizes {
+                Some(sizes) => sizes.next(),
+                None => self.track.size(self.sample).inspect(|_| self.sample += 1),
+            };
+            let Some(mut size) = size else {
+                stretch.left = 0;
+                break;
+            };
+            stretch.left -= 1;
+            // QuickTime writes the bytes of one channel's sample where those of a frame belong.
+            if let Some(frame) = self.frame
+                && size < frame
+            {
+                size = frame;
+            }
+            total += size;
+            if self.frame.is_none() || total >= LINEAR_BYTES || stretch.left == 0 {
+                break;
+            }
+        }
+        Some(total).filter(|&total| total > 0 || stretch.left > 0)
+    }
+}
+
+impl Demux for Mp4 {
+    fn next(&mut self) -> io::Result<Unit> {
+        loop {
+            let Some(size) = self.step() else {
+                match self.advance()? {
+                    Some(unit) => return Ok(unit),
+                    None => continue,
+                }
+            };
+            let Some(stretch) = &mut self.stretch else {
+                continue;
+            };
+            let offset = stretch.offset;
+            stretch.offset = offset.saturating_add(size);
+            if size > MAX_SAMPLE {
+                return Ok(Unit::Gap(format!("a sample of {size} bytes")));
+            }
+            if size == 0 {
+                continue;
+            }
+            self.given += size;
+            if self.given > self.source.length().saturating_mul(2) {
+                self.stop();
+                return Ok(Unit::Broken(
+                    "the index names more sound than the file holds".to_owned(),
+                ));
+            }
+            let data = self.source.read(offset, size as usize)?;
+            if (data.len() as u64) < size {
+                let whole = self.frame.map_or(0, |frame| data.len() as u64 / frame * frame);
+                if whole == 0 {
+                    self.stop();
+                    return Ok(Unit::Broken(CUT.to_owned()));
+                }
+                let data = data[..whole as usize].to_vec();
+                return Ok(Unit::Packet { data, trim: 0 });
+            }
+            return Ok(Unit::Packet { data, trim: 0 });
+        }
+    }
+}
+
+impl Mp4 {
+    fn stop(&mut self) {
+        self.stretch = None;
+        self.chunk = u64::MAX;
+        self.at = self.source.length();
+    }
+}
+
+fn find_moov(source: &mut Places) -> io::Result<Option<Part>> {
+    let length = source.length();
+    let mut at = 0;
+    for _ in 0..1_000_000 {
+        let Some(part) = read_part(source, at, length)? else {
+            break;
+        };
+        if &part.name == b"moov" {
+            return Ok(Some(part));
+        }
+        at = part.end;
+    }
+    Ok(None)
+}
+
+/// Where the samples of a track begin in a fragment, and their sizes. Runs lie one behind the other.
+fn fragment(moof: &[u8], start: u64, track: u64, defaults: Defaults) -> Option<(u64, Vec<u64>)> {
+    let mut first = None;
+    let mut sizes = Vec::new();
+    for (_, traf) in within(moof).filter(|(name, _)| name == b"traf") {
+        let Some((_, head)) = within(traf).find(|(name, _)| name == b"tfhd") else {
+            continue;
+        };
+        if big(head, 4, 4) != Some(track) {
+            continue;
+        }
+        let flags = big(head, 1, 3)?;
+        let mut at = 8;
+        let mut field = |flag: u64, size: usize| {
+            let value = (flags & flag != 0).then(|| big(head, at, size)).flatten();
+            at += if flags & flag != 0 { size } else { 0 };
+            value
+        };
+        let base = field(1, 8).unwrap_or(start);
+        let _description = field(2, 4);
+        let _duration = field(8, 4);
+        let usual = field(0x10, 4).unwrap_or(defaults.size);
+        for (_, run) in within(traf).filter(|(name, _)| name == b"trun") {
+            let (flags, count) = (big(run, 1, 3)?, big(run, 4, 4)? as usize);
+            let mut at = 8;
+            if flags & 1 != 0 {
+                let offset = big(run, at, 4)? as u32;
+                let place = base.saturating_add_signed(i64::from(offset.cast_signed()));
+                first = first.or(Some(place));
+                at += 4;
+            }
+            at += if flags & 4 != 0 { 4 } else { 0 };
+            let before = if flags & 0x100 != 0 { 4 } else { 0 };
+            let entry = [0x100, 0x200, 0x400, 0x800]
+                .iter()
+                .filter(|&flag| flags & flag != 0)
+                .count()
+                * 4;
+            if flags & 0x200 == 0 {
+                sizes.extend(std::iter::repeat_n(usual, count.min(1 << 20)));
+            } else {
+                sizes.extend((0..count).map_while(|i| big(run, at + entry * i + before, 4)));
+            }
+        }
+        first = first.or(Some(base));
+    }
+    first.filter(|_| !sizes.is_empty()).map(|first| (first, sizes))
+}
+
+/// How samples are coded.
+enum Entry {
+    Linear(Layout, u32),
+    Coded(Box<symphonia::core::codecs::audio::AudioCodecParameters>),
+    /// MP3 and its relatives.
+    Mpeg,
+}
+
+impl Entry {
+    /// The first sample description (ISO/IEC 14496-12, 12.2.3, and QuickTime's versions 1 and 2 of it).
+    fn parse(descriptions: &[u8]) -> Result<Self, Refusal> {
+        let short = || header_fault("mp4", "the sample description is too short");
+        let plain = descriptions.first() == Some(&0);
+        let (format, body) = descriptions
+            .get(8..)
+            .and_then(|d| within(d).next())
+            .ok_or_else(short)?;
+        let field = |at, size| big(body, at, size).ok_or_else(short);
+        let version = field(8, 2)?;
+        let (mut channels, mut bits) = (field(16, 2)? as usize, field(18, 2)?);
+        let mut rate = field(24, 4)? as u32 >> 16;
+        let mut float = false;
+        let mut big_endian = true;
+        let inner = match version {
+            1 if plain => body.get(44..),
+            2 if plain => {
+                rate = f64::from_bits(field(32, 8)?).round().clamp(0.0, 4e9) as u32;
+                channels = field(40, 4)? as usize;
+                bits = field(48, 4)?;
+                let flags = field(52, 4)?;
+                (float, big_endian) = (flags & 1 != 0, flags & 2 != 0);
+                body.get(64..)
+            }
+            _ => body.get(28..),
+        };
+        let inner = inner.unwrap_or_default();
+        let find = |wanted: &[u8; 4]| {
+            let nested = within(inner)
+                .filter(|(name, _)| name == b"wave")
+                .flat_map(|(_, wave)| within(wave));
+            within(inner)
+                .chain(nested)
+                .find(|(name, _)| name == wanted)
+                .map(|(_, body)| body)
+        };
+        if find(b"enda").and_then(|body| big(body, 0, 2)) == Some(1) {
+            big_endian = false;
+        }
+        let linear = |coding, big_endian| {
+            Ok(Self::Linear(
+                Layout {
+                    coding,
+                    big_endian,
+                    channels,
+                },
+                rate,
+            ))
+        };
+        let coded =
+            |codec, extra: Option<&[u8]>| Ok(Self::Coded(Box::new(parameters(codec, rate, channels, extra))));
+        let width = bits.div_ceil(8) as usize;
+        match &format {
+            b"mp4a" => match find(b"esds").map(decoder_config) {
+                Some(Some((0x40 | 0x66..=0x68, specific))) => coded(CODEC_ID_AAC, Some(specific)),
+                Some(Some((0x69 | 0x6b, _))) => Ok(Self::Mpeg),
+                Some(Some((other, _))) => Err(unsupported(object_type(other))),
+                _ => Err(header_fault(
+                    "mp4",
+                    "an `mp4a` track without a decoder configuration",
+                )),
+            },
+            b".mp3" | b"mp3 " | b"ms\0\x55" => Ok(Self::Mpeg),
+            b"alac" => coded(CODEC_ID_ALAC, find(b"alac").and_then(|body| body.get(4..))),
+            b"fLaC" => coded(
+                CODEC_ID_FLAC,
+                find(b"dfLa")
+                    .and_then(|body| body.get(4..))
+                    .and_then(flac_stream_info),
+            ),
+            b"Opus" => {
+                let head = [b"OpusHead", find(b"dOps").unwrap_or_default()].concat();
+                coded(CODEC_ID_OPUS, Some(&head))
+            }
+            b"sowt" if (1..=4).contains(&width) => linear(Coding::Integer(width), false),
+            b"twos" | b"NONE" if (1..=4).contains(&width) => linear(Coding::Integer(width), true),
+            b"raw " if width == 1 => linear(Coding::Unsigned8, true),
+            b"in24" => linear(Coding::Integer(3), big_endian),
+            b"in32" => linear(Coding::Integer(4), big_endian),
+            b"fl32" => linear(Coding::Float32, big_endian),
+            b"fl64" => linear(Coding::Float64, big_endian),
+            b"alaw" => linear(Coding::ALaw, true),
+            b"ulaw" => linear(Coding::MuLaw, true),
+            b"lpcm" if float && bits == 64 => linear(Coding::Float64, big_endian),
+            b"lpcm" if float => linear(Coding::Float32, big_endian),
+            b"lpcm" if (1..=4).contains(&width) => linear(Coding::Integer(width), big_endian),
+            b"ipcm" | b"fpcm" => {
+                let config = find(b"pcmC").unwrap_or_default();
+                let little = big(config, 4, 1).unwrap_or(0) & 1 != 0;
+                let bytes = big(config, 5, 1).unwrap_or(bits).div_ceil(8) as usize;
+                match (&format, bytes) {
+                    (b"fpcm", 8) => linear(Coding::Float64, !little),
+                    (b"fpcm", 4) => linear(Coding::Float32, !little),
+                    (b"ipcm", 1..=4) => linear(Coding::Integer(bytes), !little),
+                    _ => Err(header_fault("mp4", format!("samples of {bytes} bytes"))),
+                }
+            }
+            b"enca" => Err(unsupported("encrypted")),
+            other => {
+                let name = String::from_utf8_lossy(other).trim().escape_debug().to_string();
+                Err(unsupported(name))
+            }
+        }
+    }
+}
+
+/// Codecs of the registry of object types that nothing here decodes.
+fn object_type(number: u8) -> String {
+    match number {
+        0xa5 => "ac3".to_owned(),
+        0xa6 => "eac3".to_owned(),
+        0xa9..=0xac => "dts".to_owned(),
+        0xdd => "vorbis in mp4".to_owned(),
+        0xe1 => "qcelp".to_owned(),
+        number => format!("object type {number:#x}"),
+    }
+}
+
+/// The object type and the decoder's own configuration out of an `esds` box (ISO/IEC 14496-1, 7.2.6).
+fn decoder_config(esds: &[u8]) -> Option<(u8, &[u8])> {
+    let (3, es, _) = descriptor(esds.get(4..)?)? else {
+        return None;
+    };
+    let flags = *es.get(2)?;
+    let mut skip = 3;
+    skip += if flags & 0x80 != 0 { 2 } else { 0 };
+    skip += if flags & 0x40 != 0 {
+        1 + usize::from(*es.get(skip)?)
+    } else {
+        0
+    };
+    skip += if flags & 0x20 != 0 { 2 } else { 0 };
+    let (4, config, _) = descriptor(es.get(skip..)?)? else {
+        return None;
+    };
+    let kind = *config.first()?;
+    let specific = match descriptor(config.get(13..).unwrap_or_default()) {
+        Some((5, specific, _)) => specific,
+        _ => &[],
+    };
+    Some((kind, specific))
+}
+
+/// A descriptor: its tag, its body, what follows. Sizes have seven bits a byte; bodies may be cut.
+fn descriptor(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, mut rest) = bytes.split_first()?;
+    let mut size = 0;
+    for _ in 0..4 {
+        let (&byte, after) = rest.split_first()?;
+        rest = after;
+        size = size << 7 | usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    let (body, after) = rest.split_at(size.min(rest.len()));
+    Some((tag, body, after))
+}
+
+/// Texts in `udta`: QuickTime's own, and those of iTunes in `meta`. Returns the run-up and the length of the gapless
+/// tag.
+fn take_user_data(udta: &[u8], metadata: &mut Metadata) -> Option<(u64, u64)> {
+    let mut gapless = None;
+    for (name, body) in within(udta) {
+        if &name == b"meta" {
+            gapless = gapless.or(take_meta(body, metadata));
+        } else if let Some(field) = field_of(name, metadata) {
+            // The length of the text and its language stand before it.
+            keep_first(field, body.get(4..).and_then(clean));
+        }
+    }
+    gapless
+}
+
+/// A `meta` box is a full box in MP4 and a plain one in QuickTime.
+fn take_meta(body: &[u8], metadata: &mut Metadata) -> Option<(u64, u64)> {
+    let plain = body.get(4..8) == Some(b"hdlr");
+    let body = if plain { body } else { body.get(4..)? };
+    let (_, list) = within(body).find(|(name, _)| name == b"ilst")?;
+    let mut gapless = None;
+    for (name, item) in within(list) {
+        let value = within(item)
+            .find(|(name, _)| name == b"data")
+            .and_then(|(_, data)| data.get(8..));
+        if &name == b"----" {
+            let title = within(item)
+                .find(|(name, _)| name == b"name")
+                .and_then(|(_, n)| n.get(4..));
+            if title == Some(b"iTunSMPB") {
+                gapless = value.and_then(parse_gapless);
+            }
+        } else if let Some(field) = field_of(name, metadata) {
+            keep_first(field, value.and_then(clean));
+        }
+    }
+    gapless
+}
+
+fn field_of(name: [u8; 4], metadata: &mut Metadata) -> Option<&mut Option<String>> {
+    Some(match &name {
+        b"\xa9nam" => &mut metadata.title,
+        b"\xa9ART" => &mut metadata.artist,
+        b"desc" | b"\xa9des" => &mut metadata.description,
+        b"\xa9cmt" => &mut metadata.comment,
+        b"\xa9day" => &mut metadata.date,
+        _ => return None,
+    })
+}
+
+/// ` 00000000 00000840 000001CA 00000000003F31F6 ...`: zero, run-up, padding, length.
+fn parse_gapless(text: &[u8]) -> Option<(u64, u64)> {
+    let text = std::str::from_utf8(text).ok()?;
+    let mut numbers = text
+        .split_ascii_whitespace()
+        .map(|word| u64::from_str_radix(word, 16));
+    let (_, delay, _, total) = (
+        numbers.next()?,
+        numbers.next()?.ok()?,
+        numbers.next()?,
+        numbers.next()?.ok()?,
+    );
+    (delay < 1 << 16).then_some((delay, total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_with_sizes_of_every_length() {
+        let long = [3, 0x80, 0x80, 0x80, 25, 0, 1, 0];
+        let config = [
+            4, 17, 0x40, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 2, 0x12, 0x10,
+        ];
+        let esds = [&[0; 4][..], &long, &config].concat();
+        assert_eq!(decoder_config(&esds), Some((0x40, &[0x12, 0x10][..])));
+        for length in 0..20 {
+            let _ = decoder_config(&esds[..length]);
+        }
+    }
+
+    #[test]
+    fn the_gapless_tag() {
+        let text = b" 00000000 00000840 000001CA 00000000003F31F6 00000000 00000000";
+        assert_eq!(parse_gapless(text), Some((0x840, 0x3f_31f6)));
+        assert_eq!(parse_gapless(b"0 840"), None);
+    }
 }

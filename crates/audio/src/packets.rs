@@ -1,6 +1,7 @@
-//! Compressed files: symphonia's demuxers and decoders, and ropus for Opus.
+//! Compressed files: symphonia's demuxers and decoders, the demuxers of this crate for Matroska and MP4, and ropus for
+//! Opus.
 //!
-//! In: a source of any format that symphonia knows by its content. Out: the decoded packets of the first audio
+//! In: a source of any format that is known by its content. Out: the decoded packets of the first audio
 //! track, mixed to one channel, without the encoder's run-up and padding where the container tells them. A packet
 //! that cannot be decoded is skipped. A stream that is followed by another one (chained Ogg) goes on as long as the
 //! rate stays the same.
@@ -13,6 +14,7 @@
 
 use std::cell::Cell;
 use std::io::{self, SeekFrom};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use symphonia::core::audio::conv::IntoSample;
@@ -31,12 +33,15 @@ use symphonia::core::formats::{FormatOptions, FormatReader, Track, TrackType};
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::meta::MetadataOptions;
 use symphonia::core::packet::Packet;
+use symphonia::core::units::{Duration, Timestamp};
 
+use crate::matroska::{self, Matroska};
 use crate::metadata::{MAX_TEXT_BYTES, Metadata};
-use crate::mp4::Edit;
+use crate::mp4::{self, Mp4};
 use crate::opus::{self, Head, Opus};
-use crate::pcm::Step;
-use crate::source::{Budget, MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Metered, Source};
+use crate::pcm::{Layout, Step};
+use crate::source::{Budget, MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Metered, Places, Source, read_bounded};
+use crate::track::{CUT, Coded, Demux, Heard, Unit};
 use crate::{id3, ogg};
 
 /// Pictures in tags are not wanted, but symphonia reads them; larger ones are passed over.
@@ -79,11 +84,18 @@ pub fn in_decoder() -> bool {
 enum Coder {
     Symphonia(Box<dyn AudioDecoder>),
     Opus(Box<Opus>),
+    Linear(Layout),
+}
+
+/// Who takes the file apart.
+enum Container {
+    Symphonia(Box<dyn FormatReader>),
+    Own(Box<dyn Demux>),
 }
 
 /// The packets of one file's audio track.
 pub(crate) struct Packets {
-    format: Box<dyn FormatReader>,
+    format: Container,
     budget: Budget,
     track: u32,
     coder: Coder,
@@ -92,6 +104,11 @@ pub(crate) struct Packets {
     drop: u64,
     /// Frames that may still be given, where the container says where the padding begins.
     keep: Option<u64>,
+    /// The encoder's padding of an MP3 file, in frames after the run-up. Sound may follow it: of a second file that
+    /// was joined to the first.
+    padding: Range<u64>,
+    /// Frames of the track that have gone by, those that were left out included; counted for `padding` only.
+    passed: u64,
     /// An Ogg file does not end where its last page does.
     cut_ogg: bool,
     mixed: Vec<f32>,
@@ -103,32 +120,82 @@ pub(crate) struct About {
     pub codec: String,
     pub rate: u32,
     pub channels: usize,
-    /// The length in frames, without run-up and padding.
-    pub frames: Option<u64>,
-    /// Frames by which the declared length may be wrong without anything being amiss; `None` if it is a guess.
-    pub slack: Option<u64>,
+    /// The length that the file declares, without run-up and padding.
+    pub seconds: Option<f64>,
+    /// Frames that must be there for the file to be whole, where only the declared length tells.
+    pub expected: Option<u64>,
     pub metadata: Metadata,
 }
 
 impl Packets {
-    /// Finds the format by content and prepares the decoder. `edits` are those of an MP4 file.
-    pub(crate) fn open(
-        source: Box<dyn Source>,
-        length: u64,
-        edits: &[Edit],
-    ) -> Result<(Self, About), Refusal> {
+    /// Finds the format by content and prepares the decoder.
+    pub(crate) fn open(mut source: Box<dyn Source>, length: u64) -> Result<(Self, About), Refusal> {
         let budget = Budget::default();
-        let opened = shielded(|| Self::open_unshielded(source, length, edits, budget.clone()));
+        source.seek(SeekFrom::Start(0)).map_err(Refusal::Read)?;
+        let head = read_bounded(&mut source, 12, 12).map_err(Refusal::Read)?;
+        let opened = shielded(|| {
+            if matroska::is_matroska(&head) {
+                let (format, heard) = Matroska::open(Places::new(source, length))?;
+                return Self::open_own(Box::new(format), heard, budget.clone());
+            }
+            if mp4::is_mp4(&head) {
+                let (format, heard) = Mp4::open(Places::new(source, length))?;
+                return Self::open_own(Box::new(format), heard, budget.clone());
+            }
+            Self::open_unshielded(source, length, budget.clone())
+        });
         match budget.take_fault() {
             Some(fault) => Err(Refusal::Read(fault)),
             None => opened.unwrap_or(Err(Refusal::BrokeDown)),
         }
     }
 
+    fn open_own(format: Box<dyn Demux>, heard: Heard, budget: Budget) -> Result<(Self, About), Refusal> {
+        let (coder, rate, channels, stated) = match heard.coding {
+            Coded::Packets(parameters) => {
+                let coder = make_coder(&parameters)?;
+                let (rate, channels) = coder.shape(&parameters);
+                (coder, rate, channels, parameters.sample_rate.unwrap_or(rate))
+            }
+            Coded::Linear(layout, rate) => (Coder::Linear(layout), rate, layout.channels, rate),
+        };
+        // The container may count at twice the rate of the decoder, which does not reconstruct the upper band of HE-AAC.
+        let scaled = |frames: u64| {
+            let frames = u128::from(frames) * u128::from(rate) / u128::from(stated.max(1));
+            u64::try_from(frames).unwrap_or(u64::MAX)
+        };
+        let pre_skip = match &coder {
+            Coder::Opus(opus) => opus.pre_skip(),
+            _ => 0,
+        };
+        let about = About {
+            container: heard.container,
+            codec: coder.name(),
+            rate,
+            channels,
+            seconds: heard.seconds,
+            expected: None,
+            metadata: heard.metadata,
+        };
+        let packets = Self {
+            format: Container::Own(format),
+            budget,
+            track: 0,
+            coder,
+            rate,
+            drop: heard.drop.map_or(pre_skip, scaled),
+            keep: heard.keep.map(scaled),
+            padding: 0..0,
+            passed: 0,
+            cut_ogg: false,
+            mixed: Vec::new(),
+        };
+        Ok((packets, about))
+    }
+
     fn open_unshielded(
         mut source: Box<dyn Source>,
         length: u64,
-        edits: &[Edit],
         budget: Budget,
     ) -> Result<(Self, About), Refusal> {
         let cut_ogg = ogg::is_cut(&mut source, length).map_err(Refusal::Read)?;
@@ -157,42 +224,40 @@ impl Packets {
         let parameters = audio_parameters(&track).ok_or(Refusal::NoAudio)?;
         let coder = make_coder(parameters)?;
         let (rate, channels) = coder.shape(parameters);
-        let drop = run_up(&coder, &track, edits, rate);
-        let counted = declared_frames(&track, parameters.codec, drop, edits);
+        let drop = run_up(&coder, &track);
+        let counted =
+            declared_frames(&track, parameters.codec, drop).filter(|_| !is_guess(&track, container));
+        let padding = counted
+            .filter(|_| is_mpeg(parameters.codec))
+            .map_or(0..0, |frames| {
+                frames..frames.saturating_add(u64::from(track.padding.unwrap_or(0)))
+            });
         let keep =
-            counted.filter(|_| is_padded(parameters.codec, container) && !counts_otherwise(&track, rate));
-        // Matroska gives the length of the whole file only, in milliseconds.
-        let whole = format.media_info();
-        let rounded = whole.duration.zip(whole.time_base).map(|(length, base)| {
-            let ticks = length.get() as f64 * f64::from(base.numer.get());
-            (ticks / f64::from(base.denom.get()) * f64::from(rate)).round() as u64
-        });
-        let frames = counted.or(rounded);
-        let slack = if counted.is_some() {
-            slack(&track, parameters, rate)
-        } else {
-            Some(u64::from(rate / 10))
-        };
-        let codec = coder.name();
+            counted.filter(|_| has_hidden_padding(parameters.codec) && !counts_otherwise(&track, rate));
+        let slack = slack(&track, parameters, rate);
         let about = About {
             container,
-            codec,
+            codec: coder.name(),
             rate,
             channels,
-            frames,
-            slack,
+            seconds: counted.map(|frames| frames as f64 / f64::from(rate)),
+            expected: counted
+                .zip(slack)
+                .map(|(frames, slack)| frames.saturating_sub(slack)),
             metadata,
         };
         let track = track.id;
         Ok((
             Self {
-                format,
+                format: Container::Symphonia(format),
                 budget,
                 track,
                 coder,
                 rate,
                 drop,
                 keep,
+                padding,
+                passed: 0,
                 cut_ogg,
                 mixed: Vec::new(),
             },
@@ -206,18 +271,53 @@ impl Packets {
         let step = shielded(|| self.next_unshielded(out));
         match self.budget.take_fault() {
             Some(fault) => Err(fault),
-            None => Ok(step.unwrap_or(Step::BrokeDown)),
+            None => step.unwrap_or(Ok(Step::BrokeDown)),
         }
     }
 
-    fn next_unshielded(&mut self, out: &mut Vec<f32>) -> Step {
+    fn next_unshielded(&mut self, out: &mut Vec<f32>) -> io::Result<Step> {
+        match &mut self.format {
+            Container::Own(format) => {
+                let unit = format.next()?;
+                Ok(self.take_unit(unit, out))
+            }
+            Container::Symphonia(_) => Ok(self.next_of_symphonia(out)),
+        }
+    }
+
+    fn take_unit(&mut self, unit: Unit, out: &mut Vec<f32>) -> Step {
+        let (data, trim) = match unit {
+            Unit::Packet { data, trim } => (data, trim),
+            Unit::Gap(what) => return Step::Skipped(what),
+            Unit::Broken(what) => return Step::Broken(what),
+            Unit::End => return self.end(),
+        };
+        self.mixed.clear();
+        let packet = Packet::new(self.track, Timestamp::ZERO, Duration::ZERO, data);
+        if let Err(step) = self.decode(&packet) {
+            return step;
+        }
+        let padding = u128::from(trim) * u128::from(self.rate) / 1_000_000_000;
+        let kept = self
+            .mixed
+            .len()
+            .saturating_sub(usize::try_from(padding).unwrap_or(usize::MAX));
+        self.mixed.truncate(kept);
+        self.hand_out(out);
+        Step::Samples
+    }
+
+    fn next_of_symphonia(&mut self, out: &mut Vec<f32>) -> Step {
         self.budget.set(MAX_BYTES_PER_PACKET);
-        let packet = match self.format.next_packet() {
+        let Container::Symphonia(format) = &mut self.format else {
+            return Step::End;
+        };
+        let packet = match format.next_packet() {
             Ok(Some(packet)) => packet,
             Ok(None) => return self.end(),
             Err(Fault::ResetRequired) => return self.start_again(),
             Err(Fault::IoError(e)) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                return Step::Broken("the file ends before the stream does".to_owned());
+                return Step::Broken(CUT.to_owned());
             }
             Err(e) => return Step::Broken(format!("the container is damaged: {}", describe(&e))),
         };
@@ -226,6 +326,7 @@ impl Packets {
         }
         self.mixed.clear();
         if let Err(step) = self.decode(&packet) {
+            self.passed = self.passed.saturating_add(packet.dur.get());
             return step;
         }
         self.hand_out(out);
@@ -241,6 +342,7 @@ impl Packets {
                 let padding = usize::try_from(packet.trim_end.get()).unwrap_or(usize::MAX);
                 self.mixed.truncate(self.mixed.len().saturating_sub(padding));
             }
+            Coder::Linear(layout) => layout.mix(&packet.data, &mut self.mixed),
             Coder::Symphonia(decoder) => match decoder.decode(packet) {
                 Ok(buffer) if buffer.spec().rate() != self.rate => {
                     let rate = buffer.spec().rate();
@@ -275,6 +377,15 @@ impl Packets {
             .min(usize::try_from(self.drop).unwrap_or(usize::MAX));
         self.drop -= dropped as u64;
         let mut kept = &self.mixed[dropped..];
+        if !self.padding.is_empty() {
+            self.mixed.drain(..dropped);
+            let end = self.passed + self.mixed.len() as u64;
+            let at = |frame: u64| (frame.clamp(self.passed, end) - self.passed) as usize;
+            let padding = at(self.padding.start)..at(self.padding.end);
+            self.mixed.drain(padding);
+            self.passed = end;
+            kept = &self.mixed;
+        }
         if let Some(keep) = &mut self.keep {
             kept = &kept[..kept.len().min(usize::try_from(*keep).unwrap_or(usize::MAX))];
             *keep -= kept.len() as u64;
@@ -286,18 +397,22 @@ impl Packets {
     fn end(&mut self) -> Step {
         let verified = match &mut self.coder {
             Coder::Symphonia(decoder) => decoder.finalize().verify_ok,
-            Coder::Opus(_) => None,
+            Coder::Opus(_) | Coder::Linear(_) => None,
         };
         match verified {
             Some(false) => Step::Broken("the samples do not fit the file's own checksum".to_owned()),
-            _ if self.cut_ogg => Step::Broken("the file ends before the stream does".to_owned()),
+            _ if self.cut_ogg => Step::Broken(CUT.to_owned()),
             _ => Step::End,
         }
     }
 
     /// Another stream begins in the same file.
     fn start_again(&mut self) -> Step {
-        let Some(track) = self.format.default_track(TrackType::Audio).cloned() else {
+        let next = match &self.format {
+            Container::Symphonia(format) => format.default_track(TrackType::Audio).cloned(),
+            Container::Own(_) => None,
+        };
+        let Some(track) = next else {
             return Step::Broken("the next stream of the file has no audio".to_owned());
         };
         let Some(Ok(coder)) = audio_parameters(&track).map(make_coder) else {
@@ -307,8 +422,9 @@ impl Packets {
         if rate != self.rate {
             return Step::Broken(format!("the sample rate changes from {} to {rate} Hz", self.rate));
         }
-        self.drop = run_up(&coder, &track, &[], rate);
+        self.drop = run_up(&coder, &track);
         self.keep = None;
+        self.padding = 0..0;
         self.coder = coder;
         self.track = track.id;
         Step::Samples
@@ -319,6 +435,7 @@ impl Coder {
     fn name(&self) -> String {
         match self {
             Self::Opus(_) => "opus".to_owned(),
+            Self::Linear(layout) => layout.coding.name(),
             Self::Symphonia(decoder) => decoder.codec_info().short_name.to_owned(),
         }
     }
@@ -327,6 +444,7 @@ impl Coder {
     fn shape(&self, container: &AudioCodecParameters) -> (u32, usize) {
         match self {
             Self::Opus(opus) => (opus::RATE, opus.channels()),
+            Self::Linear(layout) => (container.sample_rate.unwrap_or(0), layout.channels),
             Self::Symphonia(decoder) => {
                 let own = decoder.codec_params();
                 let rate = own.sample_rate.or(container.sample_rate).unwrap_or(0);
@@ -377,33 +495,30 @@ fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
     if most > MAX_SAMPLES_PER_PACKET {
         return Err(refuse(format!("it claims {most} samples per packet")));
     }
-    // Only FLAC has anything to verify; elsewhere this asks for nothing.
-    let options = AudioDecoderOptions::default().verify(true);
+    // Only FLAC has anything to verify; elsewhere this asks for nothing. Symphonia takes what follows the declared
+    // length of an MP3 file for padding, even where that length is a guess or another file follows.
+    let options = AudioDecoderOptions::default()
+        .verify(true)
+        .gapless(!is_mpeg(parameters.codec));
     let decoder = symphonia::default::get_codecs().make_audio_decoder(parameters, &options);
     decoder.map(Coder::Symphonia).map_err(|e| refuse(describe(&e)))
 }
 
-/// Frames before the first one that is to be heard. MP3 and Vorbis packets are trimmed by symphonia itself.
-fn run_up(coder: &Coder, track: &Track, edits: &[Edit], rate: u32) -> u64 {
+/// Frames before the first one that is to be heard. Vorbis packets are trimmed by symphonia itself.
+fn run_up(coder: &Coder, track: &Track) -> u64 {
     match coder {
         Coder::Opus(opus) => opus.pre_skip(),
-        Coder::Symphonia(decoder) if has_hidden_padding(decoder.codec_params().codec) => {
-            let edit = edits.iter().find(|e| e.track == track.id);
-            edit.map_or(u64::from(track.delay.unwrap_or(0)), |e| e.frames(rate))
-        }
-        Coder::Symphonia(_) => 0,
+        Coder::Symphonia(decoder) => match decoder.codec_params().codec {
+            codec if is_mpeg(codec) || has_hidden_padding(codec) => u64::from(track.delay.unwrap_or(0)),
+            _ => 0,
+        },
+        Coder::Linear(_) => 0,
     }
 }
 
 /// Codecs whose run-up and padding stand in the container only, and are left there by symphonia.
 fn has_hidden_padding(codec: AudioCodecId) -> bool {
     codec == CODEC_ID_AAC || codec == CODEC_ID_ALAC
-}
-
-/// True if what goes beyond the declared length is padding that nothing else removes. The length in an Ogg file is
-/// that of the first of possibly many streams, and its packets say themselves where they end.
-fn is_padded(codec: AudioCodecId, container: &str) -> bool {
-    has_hidden_padding(codec) || (codec == CODEC_ID_OPUS && container == "mp4")
 }
 
 /// True if the track counts in other units than frames, so that its length is only rounded.
@@ -413,24 +528,34 @@ fn counts_otherwise(track: &Track, rate: u32) -> bool {
         .is_none_or(|base| base.numer.get() != 1 || base.denom.get() != rate)
 }
 
-/// The length that the container declares. MP4 counts the run-up, Ogg Opus as well.
-fn declared_frames(track: &Track, codec: AudioCodecId, drop: u64, edits: &[Edit]) -> Option<u64> {
+/// The length that the container declares. Ogg Opus counts the run-up.
+fn declared_frames(track: &Track, codec: AudioCodecId, drop: u64) -> Option<u64> {
     let counted = track.num_frames?;
-    let counts_run_up = codec == CODEC_ID_OPUS || edits.iter().any(|e| e.track == track.id);
-    Some(if counts_run_up {
+    Some(if codec == CODEC_ID_OPUS {
         counted.saturating_sub(drop)
     } else {
         counted
     })
 }
 
+fn is_mpeg(codec: AudioCodecId) -> bool {
+    [CODEC_ID_MP1, CODEC_ID_MP2, CODEC_ID_MP3].contains(&codec)
+}
+
+/// True if the length is reckoned from the file's size and the bit rate of some frames: MP3 without the encoder's own
+/// count, and bare AAC.
+fn is_guess(track: &Track, container: &str) -> bool {
+    match container {
+        "mp3" => track.delay.is_none(),
+        "aac" => true,
+        _ => false,
+    }
+}
+
 /// How many frames may be missing at the end without anything being amiss.
 fn slack(track: &Track, parameters: &AudioCodecParameters, rate: u32) -> Option<u64> {
     let codec = parameters.codec;
-    let mpeg = [CODEC_ID_MP1, CODEC_ID_MP2, CODEC_ID_MP3].contains(&codec);
     match codec {
-        // Without the encoder's own count the length is the file's size over the first frame's bit rate.
-        _ if mpeg && track.delay.is_none() => None,
         CODEC_ID_FLAC => Some(0),
         // Some writers count the last packet as a full one.
         CODEC_ID_ALAC => Some(parameters.max_frames_per_packet.unwrap_or(4096)),
@@ -508,7 +633,6 @@ fn describe(error: &Fault) -> String {
 fn container_name(short: &'static str) -> &'static str {
     match short {
         "wave" => "wav",
-        "isomp4" => "mp4",
         "mp1" | "mp2" | "mp3" | "mpa" => "mp3",
         short => short,
     }

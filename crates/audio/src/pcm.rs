@@ -64,7 +64,7 @@ impl Layout {
     }
 
     /// Appends one mean per whole frame of `bytes`.
-    fn mix(&self, bytes: &[u8], out: &mut Vec<f32>) {
+    pub(crate) fn mix(&self, bytes: &[u8], out: &mut Vec<f32>) {
         let n = self.channels;
         let big = self.big_endian;
         match self.coding {

@@ -124,3 +124,68 @@ pub(crate) fn read_bounded(source: &mut dyn Source, length: u64, most: usize) ->
     source.take(length.min(most as u64)).read_to_end(&mut body)?;
     Ok(body)
 }
+
+/// How much [`Places`] reads at once.
+const AHEAD: usize = 64 << 10;
+
+/// A source that is read at places. Neighbouring places are read from the system at once: a seek in a
+/// [`std::io::BufReader`] would throw its buffer away for every packet.
+pub(crate) struct Places {
+    inner: Box<dyn Source>,
+    length: u64,
+    buffer: Vec<u8>,
+    /// The place of the buffer's first byte.
+    start: u64,
+}
+
+impl Places {
+    pub(crate) fn new(inner: Box<dyn Source>, length: u64) -> Self {
+        Self {
+            inner,
+            length,
+            buffer: Vec::new(),
+            start: 0,
+        }
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Up to `count` bytes from `place` on: fewer only where the source ends. Space grows with what is there, not with
+    /// what is asked for.
+    pub(crate) fn read(&mut self, place: u64, count: usize) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        while out.len() < count {
+            let part = self.part(place.saturating_add(out.len() as u64))?;
+            if part.is_empty() {
+                break;
+            }
+            let wanted = (count - out.len()).min(part.len());
+            out.extend_from_slice(&part[..wanted]);
+        }
+        Ok(out)
+    }
+
+    /// Some bytes from `place` on, none at the end.
+    fn part(&mut self, place: u64) -> io::Result<&[u8]> {
+        let inside = |start: u64, held: usize| {
+            let offset = usize::try_from(place.checked_sub(start)?).ok()?;
+            (offset < held).then_some(offset)
+        };
+        if let Some(offset) = inside(self.start, self.buffer.len()) {
+            return Ok(&self.buffer[offset..]);
+        }
+        self.buffer.clear();
+        if place >= self.length {
+            return Ok(&[]);
+        }
+        self.inner.seek(SeekFrom::Start(place))?;
+        self.start = place;
+        self.buffer.resize(AHEAD, 0);
+        let got = read_up_to(&mut self.inner, &mut self.buffer);
+        self.buffer.truncate(*got.as_ref().unwrap_or(&0));
+        got?;
+        Ok(&self.buffer)
+    }
+}
