@@ -711,15 +711,8 @@ impl Entry {
             b"lpcm" if float => linear(Coding::Float32, big_endian),
             b"lpcm" if (1..=4).contains(&width) => linear(Coding::Integer(width), big_endian),
             b"ipcm" | b"fpcm" => {
-                let config = find(b"pcmC").unwrap_or_default();
-                let little = big(config, 4, 1).unwrap_or(0) & 1 != 0;
-                let bytes = big(config, 5, 1).unwrap_or(bits).div_ceil(8) as usize;
-                match (&format, bytes) {
-                    (b"fpcm", 8) => linear(Coding::Float64, !little),
-                    (b"fpcm", 4) => linear(Coding::Float32, !little),
-                    (b"ipcm", 1..=4) => linear(Coding::Integer(bytes), !little),
-                    _ => Err(header_fault("mp4", format!("samples of {bytes} bytes"))),
-                }
+                let (coding, little) = pcm(format == *b"fpcm", find(b"pcmC").unwrap_or_default(), bits)?;
+                linear(coding, !little)
             }
             b"enca" => Err(unsupported("encrypted")),
             other => {
@@ -728,6 +721,19 @@ impl Entry {
             }
         }
     }
+}
+
+/// Samples as ISO/IEC 23003-5 configures them, and whether the low byte comes first.
+fn pcm(float: bool, config: &[u8], bits: u64) -> Result<(Coding, bool), Refusal> {
+    let little = big(config, 4, 1).unwrap_or(0) & 1 != 0;
+    let bytes = big(config, 5, 1).unwrap_or(bits).div_ceil(8) as usize;
+    let coding = match (float, bytes) {
+        (true, 8) => Coding::Float64,
+        (true, 4) => Coding::Float32,
+        (false, 1..=4) => Coding::Integer(bytes),
+        _ => return Err(header_fault("mp4", format!("samples of {bytes} bytes"))),
+    };
+    Ok((coding, little))
 }
 
 /// Codecs of the registry of object types that nothing here decodes.

@@ -114,5 +114,6 @@ pub(crate) fn mpeg_frame(bytes: &[u8]) -> Option<(AudioCodecId, u32, usize)> {
 pub(crate) fn flac_stream_info(blocks: &[u8]) -> Option<&[u8]> {
     let blocks = blocks.strip_prefix(b"fLaC").unwrap_or(blocks);
     let (head, body) = blocks.split_first_chunk::<4>()?;
-    (head[0] & 0x7f == 0).then(|| body.get(..34))?
+    // Its highest bit says whether it is the last block.
+    matches!(head[0], 0 | 0x80).then(|| body.get(..34))?
 }

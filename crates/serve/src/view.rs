@@ -180,6 +180,8 @@ mod tests {
         let expected = [
             "chained.ogg",
             "chained.opus",
+            "faststart.m4a",
+            "fragmented.mp4",
             "mono-16.flac",
             "mono-16.wav",
             "mono.aac",
