@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::extensions::{has_audio_extension, has_unsupported_extension};
+use crate::ffmpeg::Ffmpeg;
 use crate::metadata::Metadata;
 use crate::packets::{About, Packets, Refusal};
 use crate::pcm::{Layout, Pcm, Step};
 use crate::source::{Source, read_bounded};
-use crate::{aiff, caf, wav};
+use crate::{aiff, caf, foreign, wav};
 
 /// The lowest rate, in Hz. Below it lie sensor logs, not sound that could be told by words.
 pub const LOWEST_RATE: u32 = 1_000;
@@ -73,9 +75,26 @@ impl std::fmt::Display for Damage {
     }
 }
 
+/// What to do with a file that nothing here decodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// Refuse it.
+    Refuse,
+    /// Let this program decode it, which takes ffmpeg's arguments. A name without a folder is looked for on the `PATH`. If it is not
+    /// there or cannot decode the file either, the file is refused as without it.
+    Ffmpeg(PathBuf),
+}
+
+impl Default for Fallback {
+    fn default() -> Self {
+        Self::Ffmpeg("ffmpeg".into())
+    }
+}
+
 enum Body {
     Pcm(Pcm),
     Packets(Box<Packets>),
+    Ffmpeg(Box<Ffmpeg>),
 }
 
 /// Decodes one file from its beginning to its end.
@@ -92,11 +111,59 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Opens a file and reads its header.
+    /// Opens a file and reads its header. What nothing here decodes goes to `ffmpeg`, if that is on the `PATH`.
     ///
     /// # Errors
     /// If the file cannot be read, is of no known kind, or lies outside the limits.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_with(path, &Fallback::default())
+    }
+
+    /// As [`Decoder::open`], with a choice of what to do with files that nothing here decodes.
+    ///
+    /// # Errors
+    /// As [`Decoder::open`].
+    pub fn open_with(path: &Path, fallback: &Fallback) -> Result<Self, Error> {
+        let refused = match Self::open_own(path) {
+            Err(
+                refused @ (Error::Unknown { .. }
+                | Error::Foreign { .. }
+                | Error::Header { .. }
+                | Error::NoAudio { .. }
+                | Error::Codec { .. }
+                | Error::Decoder { .. }),
+            ) => refused,
+            other => return other,
+        };
+        let Fallback::Ffmpeg(program) = fallback else {
+            return Err(refused);
+        };
+        // Every text file of a folder would start the program; only what is sound by its content or by its name may.
+        let known = !matches!(refused, Error::Unknown { .. });
+        if !known && !has_audio_extension(path) && !has_unsupported_extension(path) {
+            return Err(refused);
+        }
+        let Some((body, told)) = Ffmpeg::open(program, path) else {
+            return Err(refused);
+        };
+        check_shape(path, told.rate, told.channels)?;
+        let name = match &refused {
+            Error::Codec { codec, .. } => codec.clone(),
+            Error::Foreign { format, .. } => (*format).to_owned(),
+            _ => "unknown".to_owned(),
+        };
+        let info = Info {
+            container: "ffmpeg".to_owned(),
+            codec: format!("{name} (by ffmpeg)"),
+            rate: told.rate,
+            channels: told.channels,
+            seconds: None,
+            metadata: Metadata::default(),
+        };
+        Ok(Self::new(path, info, Body::Ffmpeg(Box::new(body)), None))
+    }
+
+    fn open_own(path: &Path) -> Result<Self, Error> {
         let read = |source: io::Error| Error::Read {
             path: path.to_owned(),
             source,
@@ -119,7 +186,13 @@ impl Decoder {
         };
         let length = source.seek(SeekFrom::End(0)).map_err(read)?;
         source.seek(SeekFrom::Start(0)).map_err(read)?;
-        let head = read_bounded(&mut source, 12, 12).map_err(read)?;
+        let head = read_bounded(&mut source, foreign::HEAD as u64, foreign::HEAD).map_err(read)?;
+        if let Some(format) = foreign::name(&head) {
+            return Err(Error::Foreign {
+                path: name.to_owned(),
+                format,
+            });
+        }
         let refuse = |container: &str| {
             let container = container.to_owned();
             move |fault| match fault {
@@ -273,6 +346,7 @@ impl Decoder {
             let step = match &mut self.body {
                 Body::Packets(packets) => packets.next(&mut self.block),
                 Body::Pcm(pcm) => pcm.next(&mut self.block),
+                Body::Ffmpeg(ffmpeg) => ffmpeg.next(&mut self.block),
             };
             let step = step.map_err(|source| {
                 self.ended = true;
@@ -358,11 +432,10 @@ impl Decoder {
 
     /// Only floating-point files can hold such numbers: the other path has looked already.
     fn check_finite(&mut self) -> Result<(), Error> {
-        let Body::Pcm(pcm) = &self.body else { return Ok(()) };
-        let found = if pcm.is_float() {
-            self.block.iter().position(|s| !s.is_finite())
-        } else {
-            None
+        let found = match &self.body {
+            Body::Pcm(pcm) if !pcm.is_float() => None,
+            Body::Packets(_) => None,
+            Body::Pcm(_) | Body::Ffmpeg(_) => self.block.iter().position(|s| !s.is_finite()),
         };
         let Some(index) = found else { return Ok(()) };
         self.ended = true;

@@ -21,6 +21,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The content is of a known format that nothing here decodes.
+    #[error("cannot decode {}: {format} is not supported without ffmpeg", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The format's name.
+        format: &'static str,
+    },
     /// The container is known, but its header is broken or says something that cannot be read.
     #[error("cannot read {}: broken {container} header: {what}", path.display())]
     Header {

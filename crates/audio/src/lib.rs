@@ -10,6 +10,8 @@
 //! For a library of recordings, one pass gives the outline of a waveform and a fingerprint by which the same recording is
 //! recognised in other formats ([`summarize()`], [`Fingerprint`]).
 //!
+//! Files that nothing here decodes go to the program `ffmpeg`, if there is one ([`Fallback`]).
+//!
 //! A file that is damaged after its beginning gives what can be read and says where it broke ([`Damage`]). A file
 //! that gives nothing is an [`Error`].
 
@@ -21,7 +23,9 @@ mod chunks;
 mod decode;
 mod error;
 mod extensions;
+mod ffmpeg;
 mod fingerprint;
+mod foreign;
 mod id3;
 mod ixml;
 mod matroska;
@@ -40,7 +44,9 @@ mod summary;
 mod track;
 mod wav;
 
-pub use decode::{Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MAX_CHANNELS, MAX_EMPTY_PACKETS, probe};
+pub use decode::{
+    Damage, Decoder, Fallback, HIGHEST_RATE, Info, LOWEST_RATE, MAX_CHANNELS, MAX_EMPTY_PACKETS, probe,
+};
 pub use error::Error;
 pub use extensions::{
     AUDIO_EXTENSIONS, HEADER_BYTES, UNSUPPORTED_EXTENSIONS, has_audio_extension, has_unsupported_extension,

@@ -1,0 +1,168 @@
+//! Formats that nothing here decodes: refused by name, or decoded by a program in ffmpeg's place.
+
+#![cfg(unix)]
+#![allow(unreachable_pub, reason = "modules that test binaries share")]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use hark_audio::{Decoder, Error, Fallback};
+use support::{Wav, drain, expected, samples};
+
+/// A program that writes down its arguments and does what the script says.
+fn program(folder: &Path, script: &str) -> PathBuf {
+    let path = folder.join("ffmpeg");
+    let log = folder.join("arguments");
+    fs_err::write(
+        &path,
+        format!(
+            "#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}'\n{script}\n",
+            log.display()
+        ),
+    )
+    .unwrap();
+    fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// One second of the formula as 32-bit floats, of which nothing tells the length.
+fn stream(folder: &Path) -> String {
+    let body = expected(8_000, 1, 16)
+        .iter()
+        .flat_map(|v| v.to_le_bytes())
+        .collect();
+    let mut wav = Wav::new(3, 1, 8_000, 32, body).bytes();
+    wav[4..8].fill(0xff);
+    wav[40..44].fill(0xff);
+    let path = folder.join("stream.wav");
+    fs_err::write(&path, wav).unwrap();
+    format!("cat '{}'", path.display())
+}
+
+#[test]
+fn known_formats_are_refused_by_name_and_give_no_noise() {
+    // Behind the mark stands a whole MP3 file, which a search for frames would find.
+    let mp3 = support::bytes("mono.mp3");
+    for (mark, name) in [
+        (&b"MAC \x96\x0f\0\0"[..], "Monkey's Audio"),
+        (b"wvpk\0\0\0\0", "WavPack"),
+        (b"tBaK\x01\0\0\0", "TAK"),
+        (b"RIFF\0\0\0\0AVI LIST", "AVI"),
+        (b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", "ASF"),
+        (b"#!AMR\n", "AMR"),
+        (b"MThd\0\0\0\x06", "MIDI"),
+    ] {
+        let result = support::decode_bytes([mark, &mp3].concat());
+        let Err(error @ Error::Foreign { .. }) = result else {
+            panic!("{name}: {result:?}")
+        };
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[test]
+fn a_program_decodes_what_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = stream(folder.path());
+    let program = program(folder.path(), &script);
+    let file = folder.path().join("-old take.ape");
+    fs_err::write(&file, b"MAC \x96\x0f\0\0").unwrap();
+    assert!(matches!(
+        Decoder::open_with(&file, &Fallback::Refuse),
+        Err(Error::Foreign { .. })
+    ));
+    let found = drain(Decoder::open_with(&file, &Fallback::Ffmpeg(program.clone())).unwrap()).unwrap();
+    assert!(found.samples == expected(8_000, 1, 16));
+    assert_eq!(found.info.codec, "Monkey's Audio (by ffmpeg)");
+    assert_eq!(
+        (found.info.rate, found.info.channels, found.damage),
+        (8_000, 1, None)
+    );
+    let arguments = fs_err::read_to_string(folder.path().join("arguments")).unwrap();
+    let arguments: Vec<&str> = arguments.lines().collect();
+    assert!(
+        arguments.contains(&format!("file:{}", file.display()).as_str()),
+        "{arguments:?}"
+    );
+    assert!(
+        arguments
+            .windows(2)
+            .any(|pair| pair == ["-protocol_whitelist", "file"])
+    );
+    assert!(arguments.contains(&"-nostdin"));
+    // A text is no sound, whatever the program would make of it.
+    let text = folder.path().join("notes.txt");
+    fs_err::write(&text, "nothing to be heard\n".repeat(100)).unwrap();
+    assert!(matches!(
+        Decoder::open_with(&text, &Fallback::Ffmpeg(program)),
+        Err(Error::Unknown { .. })
+    ));
+}
+
+#[test]
+fn a_program_that_fails_or_is_missing_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("take.wma");
+    fs_err::write(&file, b"\x30\x26\xb2\x75\x8e\x66\xcf\x11").unwrap();
+    let failing = program(folder.path(), "echo no >&2; exit 1");
+    for fallback in [failing, folder.path().join("none")] {
+        assert!(matches!(
+            Decoder::open_with(&file, &Fallback::Ffmpeg(fallback)),
+            Err(Error::Foreign { .. })
+        ));
+    }
+}
+
+#[test]
+fn complaints_are_damage_and_endless_sound_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("take.wv");
+    fs_err::write(&file, b"wvpk").unwrap();
+    let script = format!("{}; echo 'a block is broken' >&2", stream(folder.path()));
+    let complaining = program(folder.path(), &script);
+    let found = drain(Decoder::open_with(&file, &Fallback::Ffmpeg(complaining)).unwrap()).unwrap();
+    assert_eq!(found.samples.len(), 8_000);
+    assert!(found.damage.unwrap().what.contains("a block is broken"));
+    let endless = program(
+        folder.path(),
+        &format!("{}; exec cat /dev/zero", stream(folder.path())),
+    );
+    let mut decoder = Decoder::open_with(&file, &Fallback::Ffmpeg(endless)).unwrap();
+    while decoder.samples_so_far() < 1_000_000 {
+        assert!(decoder.next_block().unwrap().is_some());
+    }
+}
+
+/// Where ffmpeg is installed, it decodes an AU file, which nothing here does.
+#[test]
+fn the_real_program_where_it_is_there() {
+    if std::process::Command::new("ffmpeg")
+        .arg("-version")
+        .output()
+        .is_err()
+    {
+        return;
+    }
+    let body: Vec<u8> = samples(8_000, 1, 16)
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .flat_map(|&[a, b]| [b, a])
+        .collect();
+    let mut file = b".snd\0\0\0\x18".to_vec();
+    for field in [body.len() as u32, 3, 8_000, 1] {
+        file.extend(field.to_be_bytes());
+    }
+    file.extend(body);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("take.snd");
+    fs_err::write(&path, file).unwrap();
+    let found = drain(Decoder::open(&path).unwrap()).unwrap();
+    assert!(found.samples == expected(8_000, 1, 16));
+    assert_eq!(
+        (found.info.codec.as_str(), found.damage),
+        ("AU (by ffmpeg)", None)
+    );
+}
