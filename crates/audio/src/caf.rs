@@ -10,9 +10,8 @@
 use std::io::SeekFrom;
 
 use crate::aiff::big;
-use crate::decode::MAX_CHANNELS;
 use crate::metadata::{MAX_TEXT_BYTES, Metadata, clean, keep_first};
-use crate::pcm::{Coding, Layout};
+use crate::pcm::{Coding, Layout, MAX_CHANNELS};
 use crate::source::{Source, read_bounded, read_up_to};
 use crate::wav::Fault;
 

@@ -14,9 +14,10 @@ use crate::error::Error;
 use crate::extensions::{has_audio_extension, has_unsupported_extension};
 use crate::ffmpeg::Ffmpeg;
 use crate::metadata::Metadata;
-use crate::packets::{About, Packets, Refusal};
-use crate::pcm::{Layout, Pcm, Step};
+use crate::packets::{About, Packets};
+use crate::pcm::{Layout, MAX_CHANNELS, Pcm, Step};
 use crate::source::{Source, read_bounded};
+use crate::track::Refusal;
 use crate::{aiff, caf, foreign, wav};
 
 /// The lowest rate, in Hz. Below it lie sensor logs, not sound that could be told by words.
@@ -24,9 +25,6 @@ pub const LOWEST_RATE: u32 = 1_000;
 
 /// The highest rate, in Hz. Recorders for bats reach 500 kHz; converters end at 768 kHz.
 pub const HIGHEST_RATE: u32 = 768_000;
-
-/// The most channels. The largest microphone arrays that write one file have 64.
-pub const MAX_CHANNELS: usize = 64;
 
 /// How many packets in a row may bring no samples, such as those of a video beside the sound and those that
 /// cannot be decoded, before the file is given up. It keeps a demuxer that no longer moves on from running

@@ -44,9 +44,7 @@ mod summary;
 mod track;
 mod wav;
 
-pub use decode::{
-    Damage, Decoder, Fallback, HIGHEST_RATE, Info, LOWEST_RATE, MAX_CHANNELS, MAX_EMPTY_PACKETS, probe,
-};
+pub use decode::{Damage, Decoder, Fallback, HIGHEST_RATE, Info, LOWEST_RATE, MAX_EMPTY_PACKETS, probe};
 pub use error::Error;
 pub use extensions::{
     AUDIO_EXTENSIONS, HEADER_BYTES, UNSUPPORTED_EXTENSIONS, has_audio_extension, has_unsupported_extension,
@@ -58,6 +56,7 @@ pub use fingerprint::{
 pub use mel::{LogMel, MelConfig, MelError, MelSpectrogram};
 pub use metadata::{Bext, MAX_IXML_BYTES, MAX_TEXT_BYTES, Metadata};
 pub use packets::in_decoder;
+pub use pcm::MAX_CHANNELS;
 pub use peaks::Peaks;
 pub use resample::Resampler;
 pub use source::{MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Source};

@@ -18,10 +18,11 @@ use symphonia::core::codecs::audio::well_known::{
 };
 
 use crate::metadata::{Metadata, clean, keep_first};
-use crate::packets::Refusal;
 use crate::pcm::{Coding, Layout};
 use crate::source::Places;
-use crate::track::{CUT, Coded, Demux, Heard, Unit, flac_stream_info, header_fault, parameters, unsupported};
+use crate::track::{
+    CUT, Coded, Demux, Heard, Refusal, Unit, flac_stream_info, header_fault, parameters, unsupported,
+};
 
 const EBML: u32 = 0x1a45_dfa3;
 const SEGMENT: u32 = 0x1853_8067;

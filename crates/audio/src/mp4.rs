@@ -16,11 +16,11 @@ use symphonia::core::codecs::audio::well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CO
 
 use crate::aiff::big;
 use crate::metadata::{Metadata, clean, keep_first};
-use crate::packets::Refusal;
 use crate::pcm::{Coding, Layout};
 use crate::source::Places;
 use crate::track::{
-    CUT, Coded, Demux, Heard, Unit, flac_stream_info, header_fault, mpeg_frame, parameters, unsupported,
+    CUT, Coded, Demux, Heard, Refusal, Unit, flac_stream_info, header_fault, mpeg_frame, parameters,
+    unsupported,
 };
 
 /// More boxes than this at one level are not looked at. Fragments are walked one at a time and do not count.

@@ -39,9 +39,9 @@ use crate::matroska::{self, Matroska};
 use crate::metadata::{MAX_TEXT_BYTES, Metadata};
 use crate::mp4::{self, Mp4};
 use crate::opus::{self, Head, Opus};
-use crate::pcm::{Layout, Step};
+use crate::pcm::{Layout, MAX_CHANNELS, Step};
 use crate::source::{Budget, MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Metered, Places, Source, read_bounded};
-use crate::track::{CUT, Coded, Demux, Heard, Unit};
+use crate::track::{CUT, Coded, Demux, Heard, Refusal, Unit};
 use crate::{id3, ogg};
 
 /// Pictures in tags are not wanted, but symphonia reads them; larger ones are passed over.
@@ -50,17 +50,6 @@ const LARGEST_PICTURE: usize = 16 << 20;
 /// A codec that claims more samples per packet than this, over all channels, is not believed: decoders reserve the
 /// space beforehand. The largest real value is FLAC's 65535 frames of 8 channels.
 const MAX_SAMPLES_PER_PACKET: u64 = 1 << 22;
-
-/// Why there is no decoder.
-pub(crate) enum Refusal {
-    Read(io::Error),
-    Unknown,
-    Header { container: String, what: String },
-    NoAudio,
-    Codec { codec: String, what: String },
-    Channels(usize),
-    BrokeDown,
-}
 
 /// Runs a call into a decoder made by others; `None` if it panicked. What it worked on must not be used again, only
 /// dropped, which is why it may be handed in as it is.
@@ -468,7 +457,7 @@ fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
         .channels
         .as_ref()
         .map_or(1, symphonia::core::audio::Channels::count);
-    if channels > crate::decode::MAX_CHANNELS {
+    if channels > MAX_CHANNELS {
         return Err(Refusal::Channels(channels));
     }
     let codec_name = || {

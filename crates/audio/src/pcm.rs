@@ -8,6 +8,9 @@ use std::io;
 
 use crate::source::{Source, read_up_to};
 
+/// The most channels. The largest microphone arrays that write one file have 64.
+pub const MAX_CHANNELS: usize = 64;
+
 /// Frames of one block: small enough to stay in the cache, large enough that the calls do not count.
 const BLOCK: usize = 8192;
 

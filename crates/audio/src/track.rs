@@ -7,8 +7,18 @@ use symphonia::core::codecs::audio::well_known::{CODEC_ID_MP1, CODEC_ID_MP2, COD
 use symphonia::core::codecs::audio::{AudioCodecId, AudioCodecParameters};
 
 use crate::metadata::Metadata;
-use crate::packets::Refusal;
 use crate::pcm::Layout;
+
+/// Why there is no decoder.
+pub(crate) enum Refusal {
+    Read(io::Error),
+    Unknown,
+    Header { container: String, what: String },
+    NoAudio,
+    Codec { codec: String, what: String },
+    Channels(usize),
+    BrokeDown,
+}
 
 /// The audio track of a file.
 pub(crate) struct Heard {
