@@ -12,7 +12,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::http::{HeaderMap, Response, StatusCode};
-use hark_audio::Decoder;
+use hark_audio::{Decoder, Fallback};
 use hark_catalogue::Embedder as _;
 use hyper::body::Body as _;
 use tempfile::NamedTempFile;
@@ -174,7 +174,8 @@ fn inspect(path: &Path, most_seconds: f64) -> Result<Heard, ApiError> {
             ),
         )
     };
-    let mut decoder = Decoder::open(path).map_err(|e| unreadable(&e))?;
+    // No other program gets to see what a stranger sends.
+    let mut decoder = Decoder::open_with(path, &Fallback::Refuse).map_err(|e| unreadable(&e))?;
     let rate = decoder.info().rate;
     while decoder.next_block().map_err(|e| unreadable(&e))?.is_some() {
         if decoder.samples_so_far() as f64 > most_seconds * f64::from(rate) {
