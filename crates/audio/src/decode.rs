@@ -136,6 +136,10 @@ impl Decoder {
         let Fallback::Ffmpeg(program) = fallback else {
             return Err(refused);
         };
+        // ffmpeg takes its samples for little-endian ones, and gives noise.
+        if matches!(refused, Error::Foreign { format: "RIFX", .. }) {
+            return Err(refused);
+        }
         // Every text file of a folder would start the program; only what is sound by its content or by its name may.
         let known = !matches!(refused, Error::Unknown { .. });
         if !known && !has_audio_extension(path) && !has_unsupported_extension(path) {

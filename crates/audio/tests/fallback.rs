@@ -92,6 +92,13 @@ fn a_program_decodes_what_is_refused() {
             .any(|pair| pair == ["-protocol_whitelist", "file"])
     );
     assert!(arguments.contains(&"-nostdin"));
+    // Of these ffmpeg would make noise.
+    let swapped = folder.path().join("swapped.wav");
+    fs_err::write(&swapped, b"RIFX\0\0\0\x24WAVEfmt ").unwrap();
+    assert!(matches!(
+        Decoder::open_with(&swapped, &Fallback::Ffmpeg(program.clone())),
+        Err(Error::Foreign { .. })
+    ));
     // A text is no sound, whatever the program would make of it.
     let text = folder.path().join("notes.txt");
     fs_err::write(&text, "nothing to be heard\n".repeat(100)).unwrap();
