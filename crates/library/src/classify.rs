@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::annotations::Annotations;
 use crate::error::Error;
+use crate::hearing::cosines;
 use crate::model::ModelEmbedder;
 
 /// Where the name goes in a template.
@@ -162,9 +163,7 @@ pub fn classify(
                 done += 1;
                 match result {
                     Ok(clip) => {
-                        let cosine =
-                            |text: &Vec<f32>| text.iter().zip(&clip.vector).map(|(a, b)| a * b).sum::<f32>();
-                        let scores: Vec<f32> = vectors.iter().map(cosine).collect();
+                        let scores = cosines(&vectors, &clip.vector);
                         best[file] = Some(strongest(&scores, asked.limit.max(5), f32::NEG_INFINITY));
                     }
                     Err(error) => {

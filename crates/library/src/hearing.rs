@@ -42,8 +42,7 @@ impl Vocabulary {
     }
 
     fn nearest(&self, vector: &[f32]) -> Vec<ClassScore> {
-        let cosine = |word: &Vec<f32>| word.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>();
-        let scores: Vec<f32> = self.vectors.iter().map(cosine).collect();
+        let scores = cosines(&self.vectors, vector);
         let best = scores.iter().copied().fold(0.0, f32::max);
         // Words that point away from the sound are no names for it.
         strongest(&scores, MAX_WORDS, (best * NEAR).max(f32::MIN_POSITIVE))
@@ -66,6 +65,12 @@ pub(crate) fn heard(clip: &ClipVector, vocabulary: Option<&Vocabulary>, labels: 
             windows.map(|(start, _, classes)| (start, classes.clone())),
         ),
     }
+}
+
+/// The cosine of each text's vector and a sound's; all have length 1.
+pub(crate) fn cosines(texts: &[Vec<f32>], sound: &[f32]) -> Vec<f32> {
+    let cosine = |text: &Vec<f32>| text.iter().zip(sound).map(|(a, b)| a * b).sum();
+    texts.iter().map(cosine).collect()
 }
 
 /// One entry a name, the strongest first.
