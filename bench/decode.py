@@ -27,7 +27,7 @@ COLUMNS = ["files", "both", "only ffmpeg", "only hark", "neither", "short", "sil
 
 def run(program, path, folder, alone):
     """hark's report, and its samples."""
-    environment = {**os.environ, "PATH": "/nonexistent"} if alone else None
+    environment = {**os.environ, "HARK_FFMPEG": "", "PATH": "/nonexistent"} if alone else None
     command = [str(program), "--samples", str(folder), str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
@@ -71,9 +71,8 @@ def correlation(ours, theirs):
     return float(np.max(near) / np.sqrt(np.dot(a, a) * np.dot(b, b)))
 
 
-def compare(program, path, folder, alone):
+def compare(program, path, theirs, folder, alone):
     report, ours = run(program, path, folder, alone)
-    theirs = reference(path)
     row = {"path": str(path), "hark": report}
     if theirs is None or ours is None:
         row["who"] = "neither" if theirs is None and ours is None else "only hark" if theirs is None else "only ffmpeg"
@@ -91,31 +90,39 @@ def compare(program, path, folder, alone):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("program", type=Path, help="the example `decode` of hark-audio")
-    parser.add_argument("--list", type=Path, help="one JSON object per file")
+    parser.add_argument("program", type=Path, nargs="+", help="the example `decode` of hark-audio; several of them, of several versions")
+    parser.add_argument("--list", type=Path, help="one JSON object per file and program")
     parser.add_argument("--refuse", action="store_true", help="hark without ffmpeg on the PATH")
     parser.add_argument("--every", type=int, default=1, help="take every n-th file")
     given = parser.parse_args()
-    counts = defaultdict(Counter)
+    counts = [defaultdict(Counter) for _ in given.program]
     out = given.list.open("w") if given.list else None
     with tempfile.TemporaryDirectory() as folder:
         files = sorted(path for path in given.folder.rglob("*") if path.is_file())[:: given.every]
         for path in files:
-            row = compare(given.program, path, Path(folder), given.refuse)
-            if out:
-                print(json.dumps(row), file=out, flush=True)
-            for kind in (path.suffix.lower().lstrip("."), "all"):
-                count = counts[kind]
-                count["files"] += 1
-                count[row["who"]] += 1
-                if "length" in row:
-                    count[row["length"]] += 1
-                    count["silent"] += row["length"] == "short" and row["hark"]["damage"] is None
-                count["r < 0.9"] += row.get("r") is not None and row["r"] < 0.9
-    print("| format | " + " | ".join(COLUMNS) + " |")
-    print("|---|" + "---|" * len(COLUMNS))
-    for kind in sorted(counts, key=lambda kind: (kind == "all", kind)):
-        print(f"| {kind} | " + " | ".join(str(counts[kind][column]) for column in COLUMNS) + " |")
+            theirs = reference(path)
+            for program, table in zip(given.program, counts, strict=True):
+                row = compare(program, path, theirs, Path(folder), given.refuse)
+                if out:
+                    print(json.dumps({"program": str(program), **row}), file=out, flush=True)
+                count_row(row, table, path.suffix.lower().lstrip("."))
+    for program, table in zip(given.program, counts, strict=True):
+        print(f"{program}\n\n| format | " + " | ".join(COLUMNS) + " |")
+        print("|---|" + "---|" * len(COLUMNS))
+        for kind in sorted(table, key=lambda kind: (kind == "all", kind)):
+            print(f"| {kind} | " + " | ".join(str(table[kind][column]) for column in COLUMNS) + " |")
+        print()
+
+
+def count_row(row, table, extension):
+    for kind in (extension, "all"):
+        count = table[kind]
+        count["files"] += 1
+        count[row["who"]] += 1
+        if "length" in row:
+            count[row["length"]] += 1
+            count["silent"] += row["length"] == "short" and row["hark"]["damage"] is None
+        count["r < 0.9"] += row.get("r") is not None and row["r"] < 0.9
 
 
 if __name__ == "__main__":

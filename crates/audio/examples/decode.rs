@@ -1,15 +1,17 @@
 //! What hark makes of sound files, one JSON object a line: for `bench/decode.py`.
 //!
 //! In: paths as arguments, or one a line on standard input if there are none. `--samples DIR` before them writes the decoded
-//! samples of the file on line n, mixed to one channel, as little-endian `f32` to `DIR/n.f32`.
+//! samples of the file on line n, mixed to one channel, as little-endian `f32` to `DIR/n.f32`. An empty `HARK_FFMPEG`
+//! means no fallback on ffmpeg.
 
 use std::io::{BufRead as _, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use hark_audio::Decoder;
+use hark_audio::{Decoder, Fallback};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::panic::set_hook(Box::new(|_| {}));
+    Fallback::named(std::env::var_os("HARK_FFMPEG")).set_default();
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut folder = None;
     if arguments.first().is_some_and(|first| first == "--samples") {

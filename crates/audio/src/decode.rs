@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::extensions::{has_audio_extension, has_unsupported_extension};
-use crate::ffmpeg::Ffmpeg;
+use crate::extensions::{has_audio_extension, has_ffmpeg_extension};
+use crate::ffmpeg::{Fallback, Ffmpeg, NoFfmpeg};
 use crate::metadata::Metadata;
 use crate::packets::{About, Packets};
 use crate::pcm::{Layout, MAX_CHANNELS, Pcm, Step};
@@ -73,22 +73,6 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// What to do with a file that nothing here decodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fallback {
-    /// Refuse it.
-    Refuse,
-    /// Let this program decode it, which takes ffmpeg's arguments. A name without a folder is looked for on the `PATH`. If it is not
-    /// there or cannot decode the file either, the file is refused as without it.
-    Ffmpeg(PathBuf),
-}
-
-impl Default for Fallback {
-    fn default() -> Self {
-        Self::Ffmpeg("ffmpeg".into())
-    }
-}
-
 enum Body {
     Pcm(Pcm),
     Packets(Box<Packets>),
@@ -103,16 +87,20 @@ pub struct Decoder {
     /// The declared length, if it is more than a guess, less what it may be off by.
     expected: Option<u64>,
     block: Vec<f32>,
+    /// The block is the first one and was not given yet.
+    first: bool,
+    /// How many samples have been decoded.
     frames: u64,
     ended: bool,
     damage: Option<Damage>,
 }
 
 impl Decoder {
-    /// Opens a file and reads its header. What nothing here decodes goes to `ffmpeg`, if that is on the `PATH`.
+    /// Opens a file, reads its header and decodes its first block. A file of which nothing here decodes one sample goes to
+    /// `ffmpeg`, as [`Fallback::default`] says.
     ///
     /// # Errors
-    /// If the file cannot be read, is of no known kind, or lies outside the limits.
+    /// If the file cannot be read, is of no known kind, lies outside the limits, or has no sound.
     pub fn open(path: &Path) -> Result<Self, Error> {
         Self::open_with(path, &Fallback::default())
     }
@@ -122,37 +110,36 @@ impl Decoder {
     /// # Errors
     /// As [`Decoder::open`].
     pub fn open_with(path: &Path, fallback: &Fallback) -> Result<Self, Error> {
-        let refused = match Self::open_own(path) {
+        let refused = match Self::open_own(path).and_then(Self::with_first_block) {
             Err(
                 refused @ (Error::Unknown { .. }
                 | Error::Foreign { .. }
                 | Error::Header { .. }
                 | Error::NoAudio { .. }
                 | Error::Codec { .. }
+                | Error::Empty { .. }
                 | Error::Decoder { .. }),
             ) => refused,
             other => return other,
         };
+        // Every text file of a folder would start the program; only what is sound by its content or by its name may.
+        let known = !matches!(refused, Error::Unknown { .. });
+        if !known && !has_audio_extension(path) && !has_ffmpeg_extension(path) {
+            return Err(refused);
+        }
         let Fallback::Ffmpeg(program) = fallback else {
             return Err(refused);
         };
-        // ffmpeg takes its samples for little-endian ones, and gives noise.
-        if matches!(refused, Error::Foreign { format: "RIFX", .. }) {
-            return Err(refused);
-        }
-        // Every text file of a folder would start the program; only what is sound by its content or by its name may.
-        let known = !matches!(refused, Error::Unknown { .. });
-        if !known && !has_audio_extension(path) && !has_unsupported_extension(path) {
-            return Err(refused);
-        }
-        let Some((body, told)) = Ffmpeg::open(program, path) else {
-            return Err(refused);
+        let (body, told) = match Ffmpeg::open(program, path) {
+            Ok(opened) => opened,
+            Err(why) => return Err(with_complaint(refused, why)),
         };
         check_shape(path, told.rate, told.channels)?;
         let name = match &refused {
             Error::Codec { codec, .. } => codec.clone(),
             Error::Foreign { format, .. } => (*format).to_owned(),
-            _ => "unknown".to_owned(),
+            Error::Header { container, .. } => container.clone(),
+            _ => "sound".to_owned(),
         };
         let info = Info {
             container: "ffmpeg".to_owned(),
@@ -162,7 +149,18 @@ impl Decoder {
             seconds: None,
             metadata: Metadata::default(),
         };
-        Ok(Self::new(path, info, Body::Ffmpeg(Box::new(body)), None))
+        let decoder = Self::new(path, info, Body::Ffmpeg(Box::new(body)), None).with_first_block();
+        decoder.map_err(|error| match error {
+            Error::Empty { what, .. } => with_complaint(refused, NoFfmpeg::Failed(what)),
+            other => other,
+        })
+    }
+
+    /// Decodes the first block, which [`Decoder::next_block`] gives next.
+    fn with_first_block(mut self) -> Result<Self, Error> {
+        self.advance()?;
+        self.first = true;
+        Ok(self)
     }
 
     fn open_own(path: &Path) -> Result<Self, Error> {
@@ -193,6 +191,7 @@ impl Decoder {
             return Err(Error::Foreign {
                 path: name.to_owned(),
                 format,
+                ffmpeg: None,
             });
         }
         let refuse = |container: &str| {
@@ -312,6 +311,7 @@ impl Decoder {
             body,
             expected,
             block: Vec::new(),
+            first: false,
             frames: 0,
             ended: false,
             damage: None,
@@ -330,7 +330,8 @@ impl Decoder {
 
     /// How many samples have been given.
     pub fn samples_so_far(&self) -> u64 {
-        self.frames
+        let waiting = if self.first { self.block.len() } else { 0 };
+        self.frames - waiting as u64
     }
 
     fn seconds_so_far(&self) -> f64 {
@@ -342,6 +343,14 @@ impl Decoder {
     /// # Errors
     /// If the file cannot be read any more, holds a number that is not finite, or ends without one sample.
     pub fn next_block(&mut self) -> Result<Option<&[f32]>, Error> {
+        if !std::mem::take(&mut self.first) {
+            self.advance()?;
+        }
+        Ok((!self.block.is_empty()).then_some(self.block.as_slice()))
+    }
+
+    /// Decodes into `self.block`, which stays empty only at the end.
+    fn advance(&mut self) -> Result<(), Error> {
         self.block.clear();
         let mut empty = 0;
         while !self.ended && self.block.is_empty() {
@@ -379,12 +388,9 @@ impl Decoder {
                 Step::End => self.end()?,
             }
         }
-        if self.block.is_empty() {
-            return Ok(None);
-        }
         self.check_finite()?;
         self.frames += self.block.len() as u64;
-        Ok(Some(&self.block))
+        Ok(())
     }
 
     /// Keeps the first fault.
@@ -478,6 +484,18 @@ fn check_shape(path: &Path, rate: u32, channels: usize) -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// The refusal, with what ffmpeg says of the file where it was tried.
+fn with_complaint(refused: Error, why: NoFfmpeg) -> Error {
+    match (refused, why) {
+        (Error::Foreign { path, format, .. }, NoFfmpeg::Failed(complaint)) => Error::Foreign {
+            path,
+            format,
+            ffmpeg: Some(complaint),
+        },
+        (refused, _) => refused,
+    }
 }
 
 fn refusal(path: &Path, refusal: Refusal) -> Error {

@@ -22,12 +22,14 @@ pub enum Error {
         path: PathBuf,
     },
     /// The content is of a known format that nothing here decodes.
-    #[error("cannot decode {}: {format} is not supported without ffmpeg", path.display())]
+    #[error("cannot decode {}: {}", path.display(), foreign(format, ffmpeg.as_deref()))]
     Foreign {
         /// The file.
         path: PathBuf,
         /// The format's name.
         format: &'static str,
+        /// What ffmpeg says of it, if it was tried.
+        ffmpeg: Option<String>,
     },
     /// The container is known, but its header is broken or says something that cannot be read.
     #[error("cannot read {}: broken {container} header: {what}", path.display())]
@@ -107,4 +109,12 @@ pub enum Error {
         /// The rate that was asked for.
         to: u32,
     },
+}
+
+fn foreign(format: &str, ffmpeg: Option<&str>) -> String {
+    match ffmpeg {
+        None => format!("{format} is not supported without ffmpeg"),
+        Some("") => format!("{format} is not supported, and ffmpeg finds no sound in it"),
+        Some(complaint) => format!("{format} is not supported, and ffmpeg says: {complaint}"),
+    }
 }

@@ -3,32 +3,31 @@
 use std::path::Path;
 
 /// In lower case. Where a dataset has a recording in several formats, the first of these is read.
-pub const AUDIO_EXTENSIONS: [&str; 22] = [
-    "wav", "flac", "aiff", "aif", "aifc", "caf", "wave", "bwf", "rf64", "w64", "ogg", "oga", "opus", "mp3",
-    "m4a", "m4b", "mp4", "aac", "mka", "mkv", "weba", "webm",
+pub const AUDIO_EXTENSIONS: [&str; 29] = [
+    "wav", "flac", "aiff", "aif", "aifc", "caf", "wave", "bwf", "rf64", "w64", "au", "snd", "ogg", "oga",
+    "opus", "mp3", "mp2", "mpga", "m4a", "m4b", "mp4", "mov", "3gp", "aac", "adts", "mka", "mkv", "weba",
+    "webm",
 ];
 
 /// Whether a file is an audio file by its extension, in any case.
 pub fn has_audio_extension(name: &Path) -> bool {
-    let extension = name.extension().and_then(|extension| extension.to_str());
-    extension.is_some_and(|extension| {
-        AUDIO_EXTENSIONS
-            .iter()
-            .any(|known| known.eq_ignore_ascii_case(extension))
-    })
+    has_extension(name, &AUDIO_EXTENSIONS)
 }
 
-/// Formats that many players read and hark does not, by their extensions: a folder's summary names such files.
-pub const UNSUPPORTED_EXTENSIONS: [&str; 16] = [
-    "wma", "ape", "wv", "tta", "mpc", "dsf", "dff", "amr", "ac3", "dts", "ra", "rm", "mid", "midi", "spx",
-    "au",
+/// Formats that are read where [`ffmpeg`](crate::Fallback) is there, by their extensions.
+pub const FFMPEG_EXTENSIONS: [&str; 24] = [
+    "wma", "asf", "ape", "wv", "tta", "tak", "mpc", "dsf", "dff", "amr", "awb", "ac3", "eac3", "dts", "ra",
+    "rm", "ram", "spx", "shn", "voc", "gsm", "avi", "wmv", "flv",
 ];
 
-/// Whether a file is a recording in a format that hark does not read, by its extension.
-pub fn has_unsupported_extension(name: &Path) -> bool {
+/// Whether a file is a recording that only ffmpeg reads, by its extension.
+pub fn has_ffmpeg_extension(name: &Path) -> bool {
+    has_extension(name, &FFMPEG_EXTENSIONS)
+}
+
+fn has_extension(name: &Path, known: &[&str]) -> bool {
     let extension = name.extension().and_then(|extension| extension.to_str());
-    let is = |known: &&str| extension.is_some_and(|extension| known.eq_ignore_ascii_case(extension));
-    UNSUPPORTED_EXTENSIONS.iter().any(is)
+    extension.is_some_and(|extension| known.iter().any(|known| known.eq_ignore_ascii_case(extension)))
 }
 
 /// How many of a file's first bytes [`looks_like_audio`] needs.
@@ -79,8 +78,8 @@ mod tests {
         ] {
             assert!(!looks_like_audio(header), "{header:?}");
         }
-        assert!(has_unsupported_extension(Path::new("a/Take.WMA")));
-        assert!(!has_unsupported_extension(Path::new("a/wma")));
+        assert!(has_ffmpeg_extension(Path::new("a/Take.WMA")));
+        assert!(!has_ffmpeg_extension(Path::new("a/wma")));
     }
 
     #[test]

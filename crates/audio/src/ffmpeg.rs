@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -31,6 +32,61 @@ const MAX_ALLOCATION: &str = "268435456";
 const BLOCK: usize = 64 << 10;
 const WAITING: usize = 4;
 
+/// What [`Fallback::set_default`] was given.
+static DEFAULT: OnceLock<Fallback> = OnceLock::new();
+
+/// What to do with a file that nothing here decodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// Refuse it.
+    Refuse,
+    /// Let this program decode it, which takes ffmpeg's arguments. A name without a folder is looked for on the `PATH`. If it is
+    /// not there or cannot decode the file either, the file is refused as without it.
+    Ffmpeg(PathBuf),
+}
+
+impl Default for Fallback {
+    /// What [`Fallback::set_default`] set, or the program `ffmpeg`.
+    fn default() -> Self {
+        DEFAULT.get().cloned().unwrap_or_else(|| Self::named(None))
+    }
+}
+
+impl Fallback {
+    /// As a user's setting says: this program, none if it is empty, `ffmpeg` without a setting.
+    pub fn named(program: Option<OsString>) -> Self {
+        match program {
+            Some(program) if program.is_empty() => Self::Refuse,
+            Some(program) => Self::Ffmpeg(program.into()),
+            None => Self::Ffmpeg("ffmpeg".into()),
+        }
+    }
+
+    /// Makes this the default of the whole process, for a program whose user decides it. Only the first call has an effect.
+    pub fn set_default(self) {
+        let _ = DEFAULT.set(self);
+    }
+
+    /// Whether there is a program to fall back on, which is started to find out.
+    pub fn is_there(&self) -> bool {
+        let Self::Ffmpeg(program) = self else {
+            return false;
+        };
+        let mut command = Command::new(program);
+        command.arg("-version").stdin(Stdio::null()).stdout(Stdio::null());
+        let status = command.stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    }
+}
+
+/// Why the program does not decode a file.
+pub(crate) enum NoFfmpeg {
+    /// It cannot be started.
+    Missing,
+    /// It gives no sound; what it says, in one line.
+    Failed(String),
+}
+
 /// What the program says of the stream.
 pub(crate) struct Told {
     pub rate: u32,
@@ -47,10 +103,11 @@ pub(crate) struct Ffmpeg {
 }
 
 impl Ffmpeg {
-    /// Starts the program; `None` if it is not there or does not decode the file either.
-    pub(crate) fn open(program: &Path, path: &Path) -> Option<(Self, Told)> {
-        let mut child = command(program, path).spawn().ok()?;
-        let (out, err) = (child.stdout.take()?, child.stderr.take()?);
+    /// Starts the program and reads up to the first sample.
+    pub(crate) fn open(program: &Path, path: &Path) -> Result<(Self, Told), NoFfmpeg> {
+        let mut child = command(program, path).spawn().map_err(|_| NoFfmpeg::Missing)?;
+        let pipes = child.stdout.take().zip(child.stderr.take());
+        let (out, err) = pipes.ok_or(NoFfmpeg::Missing)?;
         let (blocks_in, blocks) = sync_channel(WAITING);
         let (complaint_in, complaint) = sync_channel(1);
         std::thread::spawn(move || pump(out, &blocks_in));
@@ -73,10 +130,13 @@ impl Ffmpeg {
             rest: Vec::new(),
             left: 0,
         };
-        let told = opened.header()?;
+        let Some(told) = opened.header() else {
+            let _ = opened.child.kill();
+            return Err(NoFfmpeg::Failed(opened.first_complaint().unwrap_or_default()));
+        };
         opened.layout.channels = told.channels;
         opened.left = MAX_SECONDS * u64::from(told.rate) * told.channels as u64 * 4;
-        Some((opened, told))
+        Ok((opened, told))
     }
 
     /// Reads the header of the WAV stream up to its samples.
@@ -116,13 +176,20 @@ impl Ffmpeg {
 
     /// The program has closed its output. A complaint on the way is damage.
     fn end(&mut self) -> Step {
-        let complaint = self.complaint.recv_timeout(PATIENCE).unwrap_or_default();
+        let complaint = self.first_complaint();
         let _ = self.child.wait();
-        let first = complaint.lines().map(str::trim).find(|line| !line.is_empty());
-        first.map_or(Step::End, |line| {
-            let line: String = line.chars().filter(|c| !c.is_control()).take(200).collect();
-            Step::Broken(format!("ffmpeg: {line}"))
-        })
+        complaint.map_or(Step::End, |line| Step::Broken(format!("ffmpeg: {line}")))
+    }
+
+    /// The first line that it wrote to its standard error, without what it says of itself: `[ape @ 0x5581c8]`.
+    fn first_complaint(&self) -> Option<String> {
+        let complaint = self.complaint.recv_timeout(PATIENCE).unwrap_or_default();
+        let line = complaint.lines().map(str::trim).find(|line| !line.is_empty())?;
+        let line = match line.split_once("] ") {
+            Some((before, after)) if before.starts_with('[') => after,
+            _ => line,
+        };
+        Some(line.chars().filter(|c| !c.is_control()).take(200).collect())
     }
 }
 

@@ -44,12 +44,13 @@ mod summary;
 mod track;
 mod wav;
 
-pub use decode::{Damage, Decoder, Fallback, HIGHEST_RATE, Info, LOWEST_RATE, MAX_EMPTY_PACKETS, probe};
+pub use decode::{Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MAX_EMPTY_PACKETS, probe};
 pub use error::Error;
 pub use extensions::{
-    AUDIO_EXTENSIONS, HEADER_BYTES, UNSUPPORTED_EXTENSIONS, has_audio_extension, has_unsupported_extension,
+    AUDIO_EXTENSIONS, FFMPEG_EXTENSIONS, HEADER_BYTES, has_audio_extension, has_ffmpeg_extension,
     looks_like_audio,
 };
+pub use ffmpeg::Fallback;
 pub use fingerprint::{
     DELAY, Fingerprint, FingerprintError, Fingerprinter, LENGTHS, LIMIT, distance, same_recording,
 };

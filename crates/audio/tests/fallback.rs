@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use hark_audio::{Decoder, Error, Fallback};
-use support::{Wav, drain, expected, samples};
+use support::{Wav, drain, expected};
 
 /// A program that writes down its arguments and does what the script says.
 fn program(folder: &Path, script: &str) -> PathBuf {
@@ -142,34 +142,73 @@ fn complaints_are_damage_and_endless_sound_is_left() {
     }
 }
 
-/// Where ffmpeg is installed, it decodes an AU file, which nothing here does.
+/// Where ffmpeg is installed, it decodes a VOC file, which nothing here does.
 #[test]
 fn the_real_program_where_it_is_there() {
-    if std::process::Command::new("ffmpeg")
-        .arg("-version")
-        .output()
-        .is_err()
-    {
+    if !Fallback::Ffmpeg("ffmpeg".into()).is_there() {
         return;
     }
-    let body: Vec<u8> = samples(8_000, 1, 16)
-        .as_chunks::<2>()
-        .0
-        .iter()
-        .flat_map(|&[a, b]| [b, a])
-        .collect();
-    let mut file = b".snd\0\0\0\x18".to_vec();
-    for field in [body.len() as u32, 3, 8_000, 1] {
-        file.extend(field.to_be_bytes());
-    }
-    file.extend(body);
+    let body: Vec<u8> = (0..8_000_u32).map(|i| (i * i / 64) as u8).collect();
+    let mut file = b"Creative Voice File\x1a\x1a\0\x0a\x01\x29\x11".to_vec();
+    // A block of sound: its length, the rate as 256 - 1,000,000 / 8,000, and unsigned bytes.
+    file.push(1);
+    file.extend_from_slice(&(body.len() as u32 + 2).to_le_bytes()[..3]);
+    file.extend([131, 0]);
+    file.extend(&body);
+    file.push(0);
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("take.snd");
+    let path = folder.path().join("take.voc");
     fs_err::write(&path, file).unwrap();
-    let found = drain(Decoder::open(&path).unwrap()).unwrap();
-    assert!(found.samples == expected(8_000, 1, 16));
+    let found = drain(Decoder::open_with(&path, &Fallback::Ffmpeg("ffmpeg".into())).unwrap()).unwrap();
+    let wanted: Vec<f32> = body.iter().map(|&b| (f32::from(b) - 128.0) / 128.0).collect();
+    assert!(found.samples == wanted);
     assert_eq!(
         (found.info.codec.as_str(), found.damage),
-        ("AU (by ffmpeg)", None)
+        ("VOC (by ffmpeg)", None)
     );
+}
+
+/// A known container whose sound cannot be decoded at all goes to the program as well, and is decoded once.
+#[test]
+fn a_file_without_one_sample_goes_to_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path(), &stream(folder.path()));
+    let file = folder.path().join("take.wav");
+    fs_err::write(&file, Wav::new(1, 1, 8_000, 16, Vec::new()).bytes()).unwrap();
+    assert!(matches!(
+        Decoder::open_with(&file, &Fallback::Refuse),
+        Err(Error::Empty { .. })
+    ));
+    let decoder = Decoder::open_with(&file, &Fallback::Ffmpeg(program)).unwrap();
+    assert_eq!(decoder.samples_so_far(), 0);
+    let found = drain(decoder).unwrap();
+    assert!(found.samples == expected(8_000, 1, 16));
+}
+
+#[test]
+fn what_the_program_says_is_in_the_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("take.ape");
+    fs_err::write(&file, b"MAC \x96\x0f\0\0").unwrap();
+    let refused = |fallback| {
+        let result = Decoder::open_with(&file, &fallback);
+        result.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let failing = program(folder.path(), "echo '[ape @ 0x55] no frames' >&2; exit 1");
+    let message = refused(Fallback::Ffmpeg(failing));
+    assert!(
+        message.ends_with("Monkey's Audio is not supported, and ffmpeg says: no frames"),
+        "{message}"
+    );
+    let message = refused(Fallback::Refuse);
+    assert!(message.ends_with("not supported without ffmpeg"), "{message}");
+}
+
+#[test]
+fn a_program_is_looked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Fallback::Ffmpeg(program(folder.path(), "exit 0")).is_there());
+    assert!(!Fallback::Ffmpeg(program(folder.path(), "exit 1")).is_there());
+    assert!(!Fallback::Ffmpeg(folder.path().join("none")).is_there());
+    assert!(!Fallback::Refuse.is_there());
 }

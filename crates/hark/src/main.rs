@@ -74,6 +74,7 @@ fn main() -> ExitCode {
     }
     let cli = usage::parse();
     quiet_decoders();
+    hark_audio::Fallback::named(std::env::var_os("HARK_FFMPEG")).set_default();
     if let Err(error) = progress::stop_on_interrupt() {
         eprintln!("hark: warning: Ctrl-C will stop without cleaning up: {error}");
     }

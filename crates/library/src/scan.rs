@@ -30,20 +30,20 @@ pub enum SkipReason {
     LinkInside,
     /// A link to a folder that contains the link.
     LinkToParent,
-    /// A format that hark does not read.
-    UnsupportedFormat,
+    /// A format that hark reads only with ffmpeg, which is not there.
+    NeedsFfmpeg,
 }
 
 impl SkipReason {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::LinkInside, Self::LinkToParent, Self::UnsupportedFormat];
+    pub const ALL: [Self; 3] = [Self::LinkInside, Self::LinkToParent, Self::NeedsFfmpeg];
 
     /// What one such thing is.
     pub fn about(self) -> &'static str {
         match self {
             Self::LinkInside => "link to what is indexed anyway",
             Self::LinkToParent => "link to a folder around it",
-            Self::UnsupportedFormat => "file in a format that hark does not read",
+            Self::NeedsFfmpeg => "file in a format that hark reads only if ffmpeg is installed",
         }
     }
 }
@@ -61,12 +61,17 @@ pub(crate) struct Scan {
 
 /// Scans a folder, given by its absolute path, until `goes_on` says no.
 pub(crate) fn scan(root: &Path, goes_on: &dyn Fn() -> bool) -> Scan {
+    scan_with(root, hark_audio::Fallback::default().is_there(), goes_on)
+}
+
+fn scan_with(root: &Path, ffmpeg: bool, goes_on: &dyn Fn() -> bool) -> Scan {
     let mut scan = Scan::default();
     // Its own true path, so that links back into it are recognised.
     let own = fs_err::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let mut folders = Folders {
         seen: vec![own.clone()],
         within: vec![own],
+        ffmpeg,
     };
     scan.walk(root, &mut folders, goes_on);
     scan.files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -79,6 +84,8 @@ struct Folders {
     seen: Vec<PathBuf>,
     /// Those that it is in now, one behind a link in the other.
     within: Vec<PathBuf>,
+    /// Whether files that need ffmpeg are wanted.
+    ffmpeg: bool,
 }
 
 impl Scan {
@@ -93,7 +100,7 @@ impl Scan {
                 Ok(entry) if entry.depth() > 0 && entry.path_is_symlink() => {
                     self.follow(&entry, folders, goes_on);
                 }
-                Ok(entry) if entry.file_type().is_file() => self.take(entry.path()),
+                Ok(entry) if entry.file_type().is_file() => self.take(entry.path(), folders.ffmpeg),
                 Ok(_) => {}
                 Err(error) => {
                     let path = error.path().unwrap_or(root).display().to_string();
@@ -120,7 +127,7 @@ impl Scan {
         let skip = if folders.seen.iter().any(|folder| target.starts_with(folder)) {
             SkipReason::LinkInside
         } else if target.is_file() {
-            return self.take(path);
+            return self.take(path, folders.ffmpeg);
         } else if folders.within.iter().any(|folder| folder.starts_with(&target)) {
             SkipReason::LinkToParent
         } else {
@@ -136,12 +143,13 @@ impl Scan {
         }
     }
 
-    fn take(&mut self, file: &Path) {
+    fn take(&mut self, file: &Path, ffmpeg: bool) {
         let shown = file.display().to_string();
-        if hark_audio::has_unsupported_extension(file) {
-            return self.skipped.push((shown, SkipReason::UnsupportedFormat));
+        let by_ffmpeg = hark_audio::has_ffmpeg_extension(file);
+        if by_ffmpeg && !ffmpeg {
+            return self.skipped.push((shown, SkipReason::NeedsFfmpeg));
         }
-        if !is_audio(file) {
+        if !by_ffmpeg && !is_audio(file) {
             return;
         }
         let Some(path) = file.to_str() else {
@@ -214,7 +222,7 @@ mod tests {
             fs_err::write(root.join(file), file).unwrap();
         }
         fs_err::write(root.join("b/take 7"), b"RIFF\0\0\0\0WAVEfmt ").unwrap();
-        let found = scan(root, &|| true);
+        let found = scan_with(root, false, &|| true);
         assert_eq!(
             names(&found, root),
             ["/Z.WAV", "/a.flac", "/b/c/x.Mp3", "/b/take 7"]
@@ -223,7 +231,13 @@ mod tests {
         assert!(found.files[0].stat.modified > 1_600_000_000_000_000_000);
         assert_eq!(found.unreadable, []);
         let old = root.join("old.wma").display().to_string();
-        assert_eq!(found.skipped, [(old, SkipReason::UnsupportedFormat)]);
+        assert_eq!(found.skipped, [(old, SkipReason::NeedsFfmpeg)]);
+        let found = scan_with(root, true, &|| true);
+        assert_eq!(
+            names(&found, root),
+            ["/Z.WAV", "/a.flac", "/b/c/x.Mp3", "/b/take 7", "/old.wma"]
+        );
+        assert_eq!(found.skipped, []);
     }
 
     #[cfg(unix)]

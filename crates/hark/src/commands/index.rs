@@ -35,7 +35,11 @@ const EXAMPLES: &str = "Examples:
 Files with unchanged size and modification time are skipped. A file that was renamed or moved is recognised \
 by its content and not embedded again. Files that are gone are removed from the library, except those of a \
 folder that cannot be read. The command can be interrupted at any time; run it again to continue. Links are \
-followed, once. The exit code is 1 if a file cannot be decoded, in this run or since an earlier one.";
+followed, once. The exit code is 1 if a file cannot be decoded, in this run or since an earlier one.
+
+Environment:
+  HARK_FFMPEG  program for formats that hark does not decode itself (WMA, Monkey's Audio, WavPack, AC-3, ...); \
+empty for none [default: ffmpeg, if it is on the PATH]";
 
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 #[derive(Debug, ClapArgs)]

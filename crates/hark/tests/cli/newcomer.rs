@@ -58,7 +58,7 @@ fn linked_and_unnamed_recordings_are_indexed_and_the_rest_is_counted() {
     let message = text(&output.stderr);
     assert!(message.contains("6 recordings"), "{message}");
     assert!(
-        message.contains("skipped 1 file in a format that hark does not read: ")
+        message.contains("skipped 1 file in a format that hark reads only if ffmpeg is installed: ")
             && message.contains("old.wma"),
         "{message}"
     );

@@ -40,8 +40,9 @@ impl Place {
             .current_dir(self.0.path())
             .env("HARK_HOME", self.path("home"))
             .stdin(Stdio::null());
-        // No test reaches for the network.
+        // No test reaches for the network, nor for programs that some machines have.
         command
+            .env("HARK_FFMPEG", "")
             .env("HF_ENDPOINT", "http://127.0.0.1:9")
             .env("PIP_NO_INDEX", "1")
             .env_remove("PIP_FIND_LINKS");
