@@ -1,33 +1,33 @@
-//! AIFF and AIFF-C with uncompressed samples.
+//! AIFF and AIFF-C.
 //!
-//! In: a source whose first bytes are `FORM` and `AIFF` or `AIFC`. Out: where the samples are and how they are laid
-//! out, and the texts of the chunks `NAME`, `AUTH` and `ANNO`. It refuses compressed sound other than A-law and
-//! mu-law. Files follow Audio Interchange File Format 1.3 (1989) and the AIFF-C draft of 1991.
+//! In: a source whose first bytes are `FORM` and `AIFF` or `AIFC`. Out: where the sound is and how it is coded, and the texts of
+//! the chunks `NAME`, `AUTH` and `ANNO`. Besides linear samples, A-law, mu-law, Apple's IMA ADPCM and MP3 are known; other
+//! compressed sound is told by name. Files follow Audio Interchange File Format 1.3 (1989) and the AIFF-C draft of 1991.
 //!
 //! This is written here because symphonia refuses an AIFF file that is cut short, and such a file still has sound.
 
 use std::io::SeekFrom;
 
+use crate::adpcm::{Blocks, Form};
 use crate::chunks::Walk;
 use crate::metadata::{MAX_TEXT_BYTES, Metadata, clean, keep_first};
-use crate::pcm::{Coding, Layout};
+use crate::pcm::{Coding, Layout, MAX_CHANNELS};
+use crate::sound::{Fault, Kind, Sound, chunk_follows};
 use crate::source::{Source, read_bounded};
-use crate::wav::Fault;
 
 pub(crate) fn is_aiff(head: &[u8]) -> bool {
     head.starts_with(b"FORM") && matches!(head.get(8..12), Some(b"AIFF" | b"AIFC"))
 }
 
-/// What the header says.
-pub(crate) struct Header {
-    pub rate: u32,
-    pub layout: Layout,
-    pub start: u64,
-    pub bytes: u64,
-    pub metadata: Metadata,
+/// What the `COMM` chunk says.
+struct Common {
+    rate: u32,
+    channels: usize,
+    frames: u64,
+    kind: Kind,
 }
 
-pub(crate) fn header(source: &mut dyn Source) -> Result<Header, Fault> {
+pub(crate) fn header(source: &mut dyn Source, length: u64) -> Result<Sound, Fault> {
     source.seek(SeekFrom::Start(0))?;
     let compressed = read_bounded(source, 12, 12)?.ends_with(b"AIFC");
     let mut walk = Walk::new(12, true);
@@ -40,7 +40,17 @@ pub(crate) fn header(source: &mut dyn Source) -> Result<Header, Fault> {
             }
             b"SSND" if sound.is_none() => {
                 let offset = big(&read_bounded(source, chunk.size, 8)?, 0, 4).unwrap_or(0);
-                sound = Some((chunk.start + 8 + offset, chunk.size.saturating_sub(8 + offset)));
+                let start = chunk.start + 8 + offset;
+                // A size that was never written, or that says so, stands for all that follows.
+                let never = match chunk.size {
+                    0 => length > start && !chunk_follows(source, chunk.start, length, true)?,
+                    8 => length > start && !chunk_follows(source, start, length, true)?,
+                    size => size == u64::from(u32::MAX),
+                };
+                sound = Some((start, (!never).then(|| chunk.size.saturating_sub(8 + offset))));
+                if never {
+                    break;
+                }
             }
             b"NAME" | b"AUTH" | b"ANNO" => {
                 let text = clean(&read_bounded(source, chunk.size, MAX_TEXT_BYTES)?);
@@ -54,21 +64,34 @@ pub(crate) fn header(source: &mut dyn Source) -> Result<Header, Fault> {
             _ => {}
         }
     }
-    let (rate, layout, frames) = common.ok_or("there is no `COMM` chunk")?;
-    let (start, bytes) = sound.ok_or("there is no `SSND` chunk")?;
-    // The smaller of the two counts: the chunk may hold padding after the last frame.
-    let counted = frames.saturating_mul(layout.frame_bytes() as u64);
-    let bytes = if frames == 0 { bytes } else { bytes.min(counted) };
-    Ok(Header {
+    let Common {
         rate,
-        layout,
+        channels,
+        frames,
+        kind,
+    } = common.ok_or("there is no `COMM` chunk")?;
+    let (start, bytes) = sound.ok_or("there is no `SSND` chunk")?;
+    let bytes = match &kind {
+        // The smaller of the two counts: the chunk may hold padding after the last frame.
+        Kind::Linear(layout) if frames > 0 => {
+            let counted = frames.saturating_mul(layout.frame_bytes() as u64);
+            bytes.map(|bytes| bytes.min(counted))
+        }
+        _ => bytes,
+    };
+    Ok(Sound {
+        container: "aiff",
+        rate,
+        channels,
+        kind,
         start,
         bytes,
+        more: Vec::new(),
         metadata,
     })
 }
 
-fn parse_common(body: &[u8], compressed: bool) -> Result<(u32, Layout, u64), Fault> {
+fn parse_common(body: &[u8], compressed: bool) -> Result<Common, Fault> {
     let field = |at, size| big(body, at, size).ok_or("the `COMM` chunk is too short");
     let (channels, frames, bits) = (field(0, 2)? as usize, field(2, 4)?, field(6, 2)?);
     let rate = extended(field(8, 2)?, field(10, 8)?);
@@ -78,12 +101,13 @@ fn parse_common(body: &[u8], compressed: bool) -> Result<(u32, Layout, u64), Fau
         b"NONE"
     };
     let plain = match bits {
-        1..=32 => Some(Coding::Integer(bits.div_ceil(8) as usize)),
+        1..=64 => Some(Coding::Integer(bits.div_ceil(8) as usize)),
         _ => None,
     };
     let (coding, big_endian) = match kind.to_ascii_lowercase().as_slice() {
         b"none" | b"twos" => (plain, true),
         b"sowt" => (plain, false),
+        b"in16" => (Some(Coding::Integer(2)), true),
         b"in24" => (Some(Coding::Integer(3)), true),
         b"in32" => (Some(Coding::Integer(4)), true),
         b"42ni" => (Some(Coding::Integer(3)), false),
@@ -93,24 +117,71 @@ fn parse_common(body: &[u8], compressed: bool) -> Result<(u32, Layout, u64), Fau
         b"raw " if bits == 8 => (Some(Coding::Unsigned8), true),
         b"alaw" => (Some(Coding::ALaw), true),
         b"ulaw" => (Some(Coding::MuLaw), true),
-        _ => {
-            let kind = String::from_utf8_lossy(kind);
-            return Err(Fault::What(format!(
-                "sound compressed as `{}`",
-                kind.escape_debug()
-            )));
+        other => {
+            let kind = compressed_kind(other, channels)?;
+            return Ok(Common {
+                rate,
+                channels,
+                frames,
+                kind,
+            });
         }
     };
     let coding = coding.ok_or_else(|| Fault::What(format!("integer samples of {bits} bits")))?;
-    Ok((
+    let kind = Kind::Linear(Layout {
+        coding,
+        big_endian,
+        channels,
+    });
+    Ok(Common {
         rate,
-        Layout {
-            coding,
-            big_endian,
-            channels,
-        },
+        channels,
         frames,
-    ))
+        kind,
+    })
+}
+
+/// The four letters of compressed sound, in lower case, as AIFF-C and CAF have them.
+pub(crate) fn compressed_kind(letters: &[u8], channels: usize) -> Result<Kind, Fault> {
+    Ok(match letters {
+        // Too many channels have their own error.
+        b"ima4" if (1..=MAX_CHANNELS).contains(&channels) => Kind::Adpcm(
+            Blocks::new(Form::Apple, channels, 0, 0).map_err(Fault::What)?,
+            None,
+        ),
+        b"ima4" => Kind::Foreign("IMA ADPCM"),
+        b".mp3" | b"mp3 " | b"ms\0\x55" => Kind::Stream("MP3"),
+        b".mp2" => Kind::Stream("MP2"),
+        b".mp1" => Kind::Stream("MP1"),
+        b"mac3" => Kind::Foreign("MACE 3:1"),
+        b"mac6" => Kind::Foreign("MACE 6:1"),
+        b"qdmc" => Kind::Foreign("QDesign Music"),
+        b"qdm2" => Kind::Foreign("QDesign Music 2"),
+        b"qclp" => Kind::Foreign("QCELP"),
+        b"agsm" | b"gsm " | b"ms\0\x31" => Kind::Foreign("GSM 6.10"),
+        b"g721" => Kind::Foreign("G.721 ADPCM"),
+        b"g722" => Kind::Foreign("G.722 ADPCM"),
+        b"g723" => Kind::Foreign("G.723 ADPCM"),
+        b"g726" => Kind::Foreign("G.726 ADPCM"),
+        b"g728" => Kind::Foreign("G.728 CELP"),
+        b"dwvw" => Kind::Foreign("DWVW"),
+        b"ace2" | b"ace8" => Kind::Foreign("ACE"),
+        b"sdx2" => Kind::Foreign("SDX2 DPCM"),
+        b"cbd2" => Kind::Foreign("CBD2 DPCM"),
+        b"adp4" => Kind::Foreign("ADP4 ADPCM"),
+        b"dvi4" | b"ms\0\x11" => Kind::Foreign("DVI ADPCM"),
+        b"ms\0\x02" => Kind::Foreign("Microsoft ADPCM"),
+        b"rt24" | b"rt29" => Kind::Foreign("Voxware MetaVoice"),
+        b"ilbc" => Kind::Foreign("iLBC"),
+        b"samr" => Kind::Foreign("AMR"),
+        b"sawb" => Kind::Foreign("AMR-WB"),
+        b"ac-3" => Kind::Foreign("AC-3"),
+        b"ec-3" => Kind::Foreign("E-AC-3"),
+        b"aacl" => Kind::Foreign("AAC-LD"),
+        b"aace" | b"aacf" => Kind::Foreign("AAC-ELD"),
+        b"usac" => Kind::Foreign("xHE-AAC"),
+        other => Kind::Unknown(String::from_utf8_lossy(other).trim().escape_debug().to_string()),
+    })
 }
 
 /// The 80-bit float of the sample rate, rounded to whole hertz: sign and exponent in 16 bits with a bias of 16383,

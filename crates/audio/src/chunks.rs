@@ -71,11 +71,16 @@ impl Walk {
 }
 
 /// The chunks within a chunk that is already in memory.
-pub(crate) fn within(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+pub(crate) fn within(mut body: &[u8], big_endian: bool) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let (header, rest) = body.split_first_chunk::<8>()?;
         let [a, b, c, d, size @ ..] = *header;
-        let size = (u32::from_le_bytes(size) as usize).min(rest.len());
+        let size = if big_endian {
+            u32::from_be_bytes(size)
+        } else {
+            u32::from_le_bytes(size)
+        };
+        let size = (size as usize).min(rest.len());
         let (inner, rest) = rest.split_at(size);
         body = rest.get(size & 1..).unwrap_or_default();
         Some(([a, b, c, d], inner))
@@ -115,8 +120,10 @@ mod tests {
 
     #[test]
     fn chunks_in_memory() {
-        let found: Vec<_> = within(b"INAM\x03\0\0\0abc\0IART\xff\0\0\0de").collect();
+        let found: Vec<_> = within(b"INAM\x03\0\0\0abc\0IART\xff\0\0\0de", false).collect();
         assert_eq!(found, [(*b"INAM", &b"abc"[..]), (*b"IART", &b"de"[..])]);
-        assert_eq!(within(b"short").count(), 0);
+        let turned: Vec<_> = within(b"INAM\0\0\0\x03abc\0", true).collect();
+        assert_eq!(turned, [(*b"INAM", &b"abc"[..])]);
+        assert_eq!(within(b"short", false).count(), 0);
     }
 }

@@ -10,15 +10,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::adpcm::Adpcm;
 use crate::error::Error;
 use crate::extensions::{has_audio_extension, has_ffmpeg_extension};
 use crate::ffmpeg::{Fallback, Ffmpeg, NoFfmpeg};
 use crate::metadata::Metadata;
 use crate::packets::{About, Packets};
-use crate::pcm::{Layout, MAX_CHANNELS, Pcm, Step};
+use crate::pcm::{MAX_CHANNELS, Pcm, Step};
+use crate::sound::{Fault, Kind, Sound};
 use crate::source::{Source, read_bounded};
-use crate::track::Refusal;
-use crate::{aiff, caf, foreign, wav};
+use crate::track::{CUT, Refusal};
+use crate::window::Window;
+use crate::{aiff, au, caf, foreign, w64, wav};
 
 /// The lowest rate, in Hz. Below it lie sensor logs, not sound that could be told by words.
 pub const LOWEST_RATE: u32 = 1_000;
@@ -37,7 +40,7 @@ const BUFFER: usize = 64 << 10;
 /// What a file says about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Info {
-    /// `wav`, `rf64`, `aiff`, `caf`, `flac`, `mp3`, `ogg`, `mp4`, `matroska`, ...
+    /// `wav`, `rifx`, `rf64`, `w64`, `aiff`, `au`, `caf`, `flac`, `mp3`, `ogg`, `mp4`, `matroska`, ...
     pub container: String,
     /// `pcm 16-bit`, `flac`, `vorbis`, `opus`, ...
     pub codec: String,
@@ -75,6 +78,7 @@ impl std::fmt::Display for Damage {
 
 enum Body {
     Pcm(Pcm),
+    Adpcm(Box<Adpcm>),
     Packets(Box<Packets>),
     Ffmpeg(Box<Ffmpeg>),
 }
@@ -86,6 +90,8 @@ pub struct Decoder {
     body: Body,
     /// The declared length, if it is more than a guess, less what it may be off by.
     expected: Option<u64>,
+    /// The header promises more bytes than there are.
+    cut: bool,
     block: Vec<f32>,
     /// The block is the first one and was not given yet.
     first: bool,
@@ -130,6 +136,10 @@ impl Decoder {
         let Fallback::Ffmpeg(program) = fallback else {
             return Err(refused);
         };
+        // ffmpeg takes the samples of these for little-endian ones, and gives noise.
+        if matches!(&refused, Error::Header { container, .. } if container == "rifx") {
+            return Err(refused);
+        }
         let (body, told) = match Ffmpeg::open(program, path) {
             Ok(opened) => opened,
             Err(why) => return Err(with_complaint(refused, why)),
@@ -186,7 +196,20 @@ impl Decoder {
         };
         let length = source.seek(SeekFrom::End(0)).map_err(read)?;
         source.seek(SeekFrom::Start(0)).map_err(read)?;
-        let head = read_bounded(&mut source, foreign::HEAD as u64, foreign::HEAD).map_err(read)?;
+        let mut length = length;
+        let mut head = read_bounded(&mut source, foreign::HEAD as u64, foreign::HEAD).map_err(read)?;
+        // Tags may stand before any format. What symphonia reads it finds behind them by itself.
+        let behind = foreign::behind_tags(&mut source).map_err(read)?;
+        if behind > 0 {
+            source.seek(SeekFrom::Start(behind)).map_err(read)?;
+            let inner = read_bounded(&mut source, foreign::HEAD as u64, foreign::HEAD).map_err(read)?;
+            if foreign::name(&inner).is_some() || has_own_header(&inner) {
+                head = inner;
+                let window = Window::new(source, vec![(behind, length.saturating_sub(behind))]);
+                length = window.length();
+                source = Box::new(window);
+            }
+        }
         if let Some(format) = foreign::name(&head) {
             return Err(Error::Foreign {
                 path: name.to_owned(),
@@ -194,93 +217,111 @@ impl Decoder {
                 ffmpeg: None,
             });
         }
-        let refuse = |container: &str| {
-            let container = container.to_owned();
-            move |fault| match fault {
-                wav::Fault::Read(source) => Error::Read {
-                    path: name.to_owned(),
-                    source,
-                },
-                wav::Fault::What(what) => Error::Header {
-                    path: name.to_owned(),
-                    container,
-                    what,
-                },
-            }
+        let (container, header) = if wav::is_wav(&head) {
+            let container = if head.starts_with(b"RIFX") { "rifx" } else { "wav" };
+            (container, wav::header(&mut source, length))
+        } else if w64::is_w64(&head) {
+            ("w64", w64::header(&mut source, length))
+        } else if aiff::is_aiff(&head) {
+            ("aiff", aiff::header(&mut source, length))
+        } else if au::is_au(&head) {
+            ("au", au::header(&mut source, length))
+        } else if caf::is_caf(&head) {
+            ("caf", caf::header(&mut source))
+        } else {
+            return Self::packets(source, length, name, Metadata::default());
         };
-        if wav::is_wav(&head) {
-            let header = wav::header(&mut source, length).map_err(refuse("wav"))?;
-            check_shape(name, header.rate, header.channels)?;
-            let layout = header.layout();
-            if let Some(layout) = layout {
-                let place = Place {
-                    container: header.container,
-                    start: header.start,
-                    bytes: header.bytes,
-                };
-                return Self::linear(source, name, header.rate, layout, &place, header.metadata);
-            }
-            return Self::packets(source, length, name, header.metadata);
-        }
-        if aiff::is_aiff(&head) {
-            let header = aiff::header(&mut source).map_err(refuse("aiff"))?;
-            let place = Place {
-                container: "aiff",
-                start: header.start,
-                bytes: Some(header.bytes),
-            };
-            return Self::linear(source, name, header.rate, header.layout, &place, header.metadata);
-        }
-        if caf::is_caf(&head) {
-            let header = caf::header(&mut source).map_err(refuse("caf"))?;
-            check_shape(name, header.rate, header.channels)?;
-            if let Some(layout) = header.layout {
-                let place = Place {
-                    container: "caf",
-                    start: header.start,
-                    bytes: header.bytes,
-                };
-                return Self::linear(source, name, header.rate, layout, &place, header.metadata);
-            }
-            return Self::packets(source, length, name, header.metadata);
-        }
-        Self::packets(source, length, name, Metadata::default())
+        let sound = header.map_err(|fault| match fault {
+            Fault::Read(source) => read(source),
+            Fault::What(what) => Error::Header {
+                path: name.to_owned(),
+                container: container.to_owned(),
+                what,
+            },
+        })?;
+        Self::sound(source, length, name, sound)
     }
 
-    fn linear(
-        mut source: Box<dyn Source>,
-        name: &Path,
-        rate: u32,
-        layout: Layout,
-        place: &Place,
-        metadata: Metadata,
-    ) -> Result<Self, Error> {
-        check_shape(name, rate, layout.channels)?;
-        source
-            .seek(SeekFrom::Start(place.start))
-            .map_err(|source| Error::Read {
-                path: name.to_owned(),
-                source,
-            })?;
-        let expected = place.bytes.map(|bytes| bytes / layout.frame_bytes() as u64);
-        let info = Info {
-            container: place.container.to_owned(),
-            codec: layout.coding.name(),
-            rate,
-            channels: layout.channels,
-            seconds: expected.map(|frames| frames as f64 / f64::from(rate)),
-            metadata,
+    /// The sound of a file whose header has been read.
+    fn sound(mut source: Box<dyn Source>, length: u64, name: &Path, sound: Sound) -> Result<Self, Error> {
+        check_shape(name, sound.rate, sound.channels)?;
+        let (mut start, mut bytes) = (sound.start, sound.bytes);
+        let there = length.saturating_sub(start);
+        let first = (start, bytes.map_or(there, |bytes| bytes.min(there)));
+        if !sound.more.is_empty() {
+            let window = Window::new(source, [&[first], &sound.more[..]].concat());
+            (start, bytes) = (0, Some(window.length()));
+            source = Box::new(window);
+        }
+        let path = name.to_owned();
+        if let Err(source) = source.seek(SeekFrom::Start(start)) {
+            return Err(Error::Read { path, source });
+        }
+        let (codec, expected, body) = match sound.kind {
+            Kind::Linear(layout) => {
+                let frames = bytes.map(|bytes| bytes / layout.frame_bytes() as u64);
+                let body = Body::Pcm(Pcm::new(source, layout, bytes));
+                (layout.coding.name(), frames, body)
+            }
+            Kind::Adpcm(blocks, keep) => {
+                let held = bytes.map(|bytes| blocks.frames_of(bytes));
+                let frames = [held, keep].into_iter().flatten().min();
+                let body = Body::Adpcm(Box::new(Adpcm::new(source, blocks, bytes, keep)));
+                (blocks.name().to_owned(), frames, body)
+            }
+            Kind::Stream(codec) => {
+                let part = if sound.more.is_empty() {
+                    first
+                } else {
+                    (0, bytes.unwrap_or(0))
+                };
+                let window = Window::new(source, vec![part]);
+                let length = window.length();
+                let opened = Self::packets(Box::new(window), length, name, sound.metadata);
+                let mut decoder = opened.map_err(|error| match error {
+                    Error::Unknown { path } => Error::Codec {
+                        path,
+                        codec: codec.to_owned(),
+                        what: "no frame of it is found".to_owned(),
+                    },
+                    error => error,
+                })?;
+                sound.container.clone_into(&mut decoder.info.container);
+                decoder.cut = sound.bytes.is_some_and(|bytes| bytes > there);
+                return Ok(decoder);
+            }
+            Kind::Table(plan) => {
+                let opened = plan.open(source, length, sound.metadata);
+                let opened = opened.and_then(|(format, heard)| Packets::open_demux(Box::new(format), heard));
+                return Self::packets_of(opened, name, Metadata::default());
+            }
+            Kind::Foreign(format) => return Err(Error::Foreign { path, format }),
+            Kind::Unknown(codec) => {
+                let what = "not supported".to_owned();
+                return Err(Error::Codec { path, codec, what });
+            }
         };
-        Ok(Self::new(
-            name,
-            info,
-            Body::Pcm(Pcm::new(source, layout, place.bytes)),
-            expected,
-        ))
+        let info = Info {
+            container: sound.container.to_owned(),
+            codec,
+            rate: sound.rate,
+            channels: sound.channels,
+            seconds: expected.map(|frames| frames as f64 / f64::from(sound.rate)),
+            metadata: sound.metadata,
+        };
+        Ok(Self::new(name, info, body, expected))
     }
 
     fn packets(source: Box<dyn Source>, length: u64, name: &Path, own: Metadata) -> Result<Self, Error> {
-        let (packets, about) = Packets::open(source, length).map_err(|r| refusal(name, r))?;
+        Self::packets_of(Packets::open(source, length), name, own)
+    }
+
+    fn packets_of(
+        opened: Result<(Packets, About), Refusal>,
+        name: &Path,
+        own: Metadata,
+    ) -> Result<Self, Error> {
+        let (packets, about) = opened.map_err(|r| refusal(name, r))?;
         let About {
             container,
             codec,
@@ -310,6 +351,7 @@ impl Decoder {
             info,
             body,
             expected,
+            cut: false,
             block: Vec::new(),
             first: false,
             frames: 0,
@@ -357,6 +399,7 @@ impl Decoder {
             let step = match &mut self.body {
                 Body::Packets(packets) => packets.next(&mut self.block),
                 Body::Pcm(pcm) => pcm.next(&mut self.block),
+                Body::Adpcm(adpcm) => adpcm.next(&mut self.block),
                 Body::Ffmpeg(ffmpeg) => ffmpeg.next(&mut self.block),
             };
             let step = step.map_err(|source| {
@@ -417,9 +460,16 @@ impl Decoder {
                 .seconds
                 .unwrap_or(expected as f64 / f64::from(self.info.rate));
             let there = self.seconds_so_far();
-            self.note(format!(
-                "the header declares {declared:.3} s, but only {there:.3} s are there"
-            ));
+            let (all, found) = (format!("{declared:.3} s"), format!("{there:.3} s"));
+            let frames = (declared * f64::from(self.info.rate)).round();
+            let found = if all == found {
+                format!("{} of {frames} frames", self.frames)
+            } else {
+                found
+            };
+            self.note(format!("the header declares {all}, but only {found} are there"));
+        } else if self.cut {
+            self.note(CUT.to_owned());
         }
         self.check_not_empty()
     }
@@ -442,7 +492,7 @@ impl Decoder {
     fn check_finite(&mut self) -> Result<(), Error> {
         let found = match &self.body {
             Body::Pcm(pcm) if !pcm.is_float() => None,
-            Body::Packets(_) => None,
+            Body::Packets(_) | Body::Adpcm(_) => None,
             Body::Pcm(_) | Body::Ffmpeg(_) => self.block.iter().position(|s| !s.is_finite()),
         };
         let Some(index) = found else { return Ok(()) };
@@ -455,19 +505,18 @@ impl Decoder {
     }
 }
 
-/// Where the samples of an uncompressed file are.
-struct Place {
-    container: &'static str,
-    start: u64,
-    bytes: Option<u64>,
-}
-
 /// What a file says about itself, without decoding any of it.
 ///
 /// # Errors
 /// As [`Decoder::open`].
 pub fn probe(path: &Path) -> Result<Info, Error> {
     Decoder::open(path).map(|decoder| decoder.info)
+}
+
+/// Whether a file begins as one whose header is read here.
+fn has_own_header(head: &[u8]) -> bool {
+    let kinds = [wav::is_wav, w64::is_w64, aiff::is_aiff, au::is_au, caf::is_caf];
+    kinds.iter().any(|is| is(head))
 }
 
 fn check_shape(path: &Path, rate: u32, channels: usize) -> Result<(), Error> {

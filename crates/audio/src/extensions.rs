@@ -37,7 +37,7 @@ pub const HEADER_BYTES: usize = 12;
 /// audio: of MP3 it takes only files with an ID3v2 tag.
 pub fn looks_like_audio(header: &[u8]) -> bool {
     let at = |place: usize, magic: &[u8]| header.get(place..place + magic.len()) == Some(magic);
-    let riff = (at(0, b"RIFF") || at(0, b"RF64") || at(0, b"RIFX")) && at(8, b"WAVE");
+    let riff = (at(0, b"RIFF") || at(0, b"RF64") || at(0, b"RIFX") || at(0, b"BW64")) && at(8, b"WAVE");
     let aiff = at(0, b"FORM") && (at(8, b"AIFF") || at(8, b"AIFC"));
     let starts = [
         b"fLaC".as_slice(),
@@ -46,6 +46,7 @@ pub fn looks_like_audio(header: &[u8]) -> bool {
         b"ID3\x03",
         b"ID3\x04",
         b"caff",
+        b".snd\0\0",
         b"riff\x2e\x91\xcf\x11",
     ];
     riff || aiff || at(4, b"ftypM4A") || starts.iter().any(|magic| at(0, magic))

@@ -1,13 +1,17 @@
 //! Formats that are known and not decoded here, by their first bytes.
 //!
-//! In: the beginning of a file. Out: the format's name, or `None`. Without this, a demuxer that searches for frames finds some in
+//! In: the beginning of a file, behind its tags. Out: the format's name, or `None`. Without this, a demuxer that searches for frames finds some in
 //! any long run of bytes, and gives noise.
+
+use std::io::{self, SeekFrom};
+
+use crate::source::{Source, read_bounded};
 
 /// How many of a file's first bytes are looked at.
 pub(crate) const HEAD: usize = 64;
 
 /// Where a mark stands, the mark, and the format's name.
-const MARKS: [(usize, &[u8], &str); 37] = [
+const MARKS: [(usize, &[u8], &str); 35] = [
     (0, b"MAC ", "Monkey's Audio"),
     (0, b"wvpk", "WavPack"),
     (0, b"tBaK", "TAK"),
@@ -40,12 +44,42 @@ const MARKS: [(usize, &[u8], &str); 37] = [
     (0, b"Extended Module: ", "XM"),
     (0, b"IMPM", "Impulse Tracker"),
     (44, b"SCRM", "Scream Tracker"),
-    (0, b"RIFX", "RIFX"),
-    (0, b".snd", "AU"),
     (0, b"\x00\x00\x01\xba", "MPEG program stream"),
     (0, b"\x89PNG", "PNG"),
     (0, b"%PDF", "PDF"),
 ];
+
+/// Tags that stand before the sound: more are not passed over.
+const MAX_TAGS: usize = 16;
+
+/// Where the file itself begins, behind tags of ID3v2 and APEv2.
+pub(crate) fn behind_tags(source: &mut dyn Source) -> io::Result<u64> {
+    let mut place = 0_u64;
+    for _ in 0..MAX_TAGS {
+        source.seek(SeekFrom::Start(place))?;
+        let Some(size) = tag_size(&read_bounded(source, 32, 32)?) else {
+            break;
+        };
+        place += size;
+    }
+    Ok(place)
+}
+
+/// The bytes of the tag that begins so, its head included.
+fn tag_size(head: &[u8]) -> Option<u64> {
+    if head.starts_with(b"APETAGEX") {
+        let size = head.get(12..16)?.iter().rev();
+        return Some(32 + size.fold(0, |size, &b| size << 8 | u64::from(b)));
+    }
+    let (b"ID3", rest) = head.split_first_chunk::<3>()? else {
+        return None;
+    };
+    let &[_, _, flags, size @ ..] = rest.first_chunk::<7>()?;
+    // Seven bits a byte. A footer repeats the head.
+    let footer = if flags & 0x10 != 0 { 10 } else { 0 };
+    let size = size.iter().fold(0, |size, &b| size << 7 | u64::from(b & 127));
+    Some(10 + size + footer)
+}
 
 pub(crate) fn name(head: &[u8]) -> Option<&'static str> {
     let at = |place: usize, mark: &[u8]| head.get(place..place + mark.len()) == Some(mark);
@@ -60,6 +94,21 @@ pub(crate) fn name(head: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn tags_are_passed_over() {
+        let id3 = b"ID3\x04\0\x10\0\0\0\x03abc0123456789";
+        let ape = [&b"APETAGEX\xd0\x07\0\0\x02\0\0\0"[..], &[0; 16], b"xy"].concat();
+        let file = [&id3[..], &ape, &id3[..], b"wvpk"].concat();
+        let place = behind_tags(&mut Cursor::new(file.clone())).unwrap();
+        assert_eq!(&file[place as usize..], b"wvpk");
+        assert_eq!(behind_tags(&mut Cursor::new(b"wvpk".to_vec())).unwrap(), 0);
+        assert_eq!(behind_tags(&mut Cursor::new(b"ID3\x04".to_vec())).unwrap(), 0);
+        // A tag that claims more than there is.
+        let wild = b"ID3\x04\0\0\x7f\x7f\x7f\x7f".to_vec();
+        assert!(behind_tags(&mut Cursor::new(wild)).unwrap() > 1 << 20);
+    }
 
     #[test]
     fn marks_are_found_at_their_places() {

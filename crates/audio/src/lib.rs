@@ -15,7 +15,9 @@
 //! A file that is damaged after its beginning gives what can be read and says where it broke ([`Damage`]). A file
 //! that gives nothing is an [`Error`].
 
+mod adpcm;
 mod aiff;
+mod au;
 pub mod augment;
 mod blocks;
 mod caf;
@@ -38,11 +40,15 @@ mod packets;
 mod pcm;
 mod peaks;
 mod resample;
+mod sound;
 mod source;
 mod stream;
 mod summary;
 mod track;
+mod w64;
 mod wav;
+mod wave_format;
+mod window;
 
 pub use decode::{Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MAX_EMPTY_PACKETS, probe};
 pub use error::Error;

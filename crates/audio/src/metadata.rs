@@ -132,11 +132,11 @@ impl Metadata {
     }
 
     /// Takes the fields of a `LIST` chunk of the form `INFO`; other lists have none.
-    pub(crate) fn take_list(&mut self, body: &[u8]) {
+    pub(crate) fn take_list(&mut self, body: &[u8], big_endian: bool) {
         let Some((b"INFO", items)) = body.split_first_chunk::<4>() else {
             return;
         };
-        for (name, text) in within(items) {
+        for (name, text) in within(items, big_endian) {
             let field = match &name {
                 b"INAM" => &mut self.title,
                 b"IART" => &mut self.artist,
@@ -324,9 +324,9 @@ mod tests {
     #[test]
     fn a_list_keeps_the_first_of_each() {
         let mut metadata = Metadata::default();
-        metadata.take_list(b"INFOINAM\x02\0\0\0oneINAM\x01\0\0\0x");
+        metadata.take_list(b"INFOINAM\x02\0\0\0oneINAM\x01\0\0\0x", false);
         assert_eq!(metadata.title.as_deref(), Some("on"));
-        metadata.take_list(b"adtlINAM\x02\0\0\0xx");
+        metadata.take_list(b"adtlINAM\x02\0\0\0xx", false);
         assert_eq!(metadata.title.as_deref(), Some("on"));
     }
 

@@ -749,7 +749,7 @@ fn object_type(number: u8) -> String {
 }
 
 /// The object type and the decoder's own configuration out of an `esds` box (ISO/IEC 14496-1, 7.2.6).
-fn decoder_config(esds: &[u8]) -> Option<(u8, &[u8])> {
+pub(crate) fn decoder_config(esds: &[u8]) -> Option<(u8, &[u8])> {
     let (3, es, _) = descriptor(esds.get(4..)?)? else {
         return None;
     };

@@ -139,6 +139,12 @@ impl Packets {
         }
     }
 
+    /// As [`Packets::open`], for a file that has been taken apart already.
+    pub(crate) fn open_demux(format: Box<dyn Demux>, heard: Heard) -> Result<(Self, About), Refusal> {
+        let opened = shielded(|| Self::open_own(format, heard, Budget::default()));
+        opened.unwrap_or(Err(Refusal::BrokeDown))
+    }
+
     fn open_own(format: Box<dyn Demux>, heard: Heard, budget: Budget) -> Result<(Self, About), Refusal> {
         let (coder, rate, channels, stated) = match heard.coding {
             Coded::Packets(parameters) => {

@@ -1,4 +1,4 @@
-//! Uncompressed samples of WAV, AIFF and CAF files, mixed to one channel.
+//! Uncompressed samples of WAV, AIFF, AU and CAF files, mixed to one channel.
 //!
 //! In: a source at the first sample and the layout of a frame. Out: the mean of all channels of each frame, summed
 //! in `f64`. Integers of b bits become v / 2^(b-1), so that 16-bit and 24-bit samples are exact in `f32`. A-law and
@@ -19,7 +19,7 @@ const BLOCK: usize = 8192;
 pub(crate) enum Coding {
     /// 8 bits, 128 is silence.
     Unsigned8,
-    /// Two's complement in 1 to 4 bytes.
+    /// Two's complement in 1 to 8 bytes.
     Integer(usize),
     Float32,
     Float64,
@@ -79,8 +79,12 @@ impl Layout {
             Coding::Integer(2) => mean(bytes, n, out, |[a, b]| integer([b, a, 0, 0])),
             Coding::Integer(3) if big => mean(bytes, n, out, |[a, b, c]| integer([a, b, c, 0])),
             Coding::Integer(3) => mean(bytes, n, out, |[a, b, c]| integer([c, b, a, 0])),
-            Coding::Integer(_) if big => mean(bytes, n, out, integer),
-            Coding::Integer(_) => mean(bytes, n, out, |[a, b, c, d]| integer([d, c, b, a])),
+            Coding::Integer(4) if big => mean(bytes, n, out, integer),
+            Coding::Integer(4) => mean(bytes, n, out, |[a, b, c, d]| integer([d, c, b, a])),
+            Coding::Integer(5) => mean::<5>(bytes, n, out, |b| wide(b, big)),
+            Coding::Integer(6) => mean::<6>(bytes, n, out, |b| wide(b, big)),
+            Coding::Integer(7) => mean::<7>(bytes, n, out, |b| wide(b, big)),
+            Coding::Integer(_) => mean::<8>(bytes, n, out, |b| wide(b, big)),
             Coding::Float32 if big => mean(bytes, n, out, |b| f64::from(f32::from_be_bytes(b))),
             Coding::Float32 => mean(bytes, n, out, |b| f64::from(f32::from_le_bytes(b))),
             Coding::Float64 if big => mean(bytes, n, out, f64::from_be_bytes),
@@ -103,6 +107,18 @@ fn mean<const N: usize>(bytes: &[u8], channels: usize, out: &mut Vec<f32>, sampl
 /// The most significant byte first; shorter samples are filled with zeros below, which scales them rightly.
 fn integer(bytes: [u8; 4]) -> f64 {
     f64::from(i32::from_be_bytes(bytes)) / f64::from(1_u32 << 31)
+}
+
+/// Integers of more than 4 bytes.
+fn wide<const N: usize>(bytes: [u8; N], big_endian: bool) -> f64 {
+    let add = |value: u64, &b: &u8| value << 8 | u64::from(b);
+    let value = if big_endian {
+        bytes.iter().fold(0, add)
+    } else {
+        bytes.iter().rev().fold(0, add)
+    };
+    // The highest bit goes to the top, where it is the sign.
+    (value << (64 - 8 * N)) as i64 as f64 / (1_u64 << 63) as f64
 }
 
 /// G.711 A-law: 13 bits, every second bit inverted, a segment of eight steps of doubling size.
@@ -228,6 +244,17 @@ mod tests {
         );
         assert_eq!(one(Coding::Integer(4), false, 1, &[0, 0, 0, 0xc0]), [-0.5]);
         assert_eq!(one(Coding::Integer(4), true, 1, &[0xc0, 0, 0, 0]), [-0.5]);
+        for width in 5..=8 {
+            let mut bytes = vec![0; width];
+            (bytes[0], bytes[width - 1]) = (0xc0, 0x20);
+            let low = f64::from(0x20) / ((8 * width - 1) as f64).exp2();
+            assert_eq!(one(Coding::Integer(width), true, 1, &bytes), [(low - 0.5) as f32]);
+            bytes.reverse();
+            assert_eq!(
+                one(Coding::Integer(width), false, 1, &bytes),
+                [(low - 0.5) as f32]
+            );
+        }
     }
 
     #[test]

@@ -163,6 +163,8 @@ fn a_cut_wav_gives_exactly_what_is_there() {
         let damage = found.damage.unwrap();
         assert!((damage.after_seconds - frames as f64 / 8_000.0).abs() < 1e-9);
         assert!(damage.what.contains("declares 1.000 s"), "{}", damage.what);
+        // Two lengths that would be written alike are told apart by their frames.
+        assert!(!damage.what.contains("only 1.000 s"), "{}", damage.what);
         assert_eq!(damage.skipped_packets, 0);
     }
     for cut in [44, 45, 47] {
@@ -263,7 +265,7 @@ fn a_header_without_sound_is_an_error() {
     let none = Wav::new(1, 1, 8_000, 16, Vec::new()).bytes();
     let message = decode_bytes(none).unwrap_err().to_string();
     assert!(message.contains("no samples"), "{message}");
-    for (tag, bits) in [(1, 0), (1, 33), (3, 16), (3, 0)] {
+    for (tag, bits) in [(1, 0), (1, 65), (3, 16), (3, 0)] {
         let wav = Wav::new(tag, 1, 8_000, bits, vec![0; 100]).bytes();
         assert!(
             matches!(decode_bytes(wav), Err(Error::Header { .. })),
@@ -271,10 +273,8 @@ fn a_header_without_sound_is_an_error() {
         );
     }
     let unknown = Wav::new(0x1234, 1, 8_000, 16, vec![0; 100]).bytes();
-    assert!(matches!(
-        decode_bytes(unknown),
-        Err(Error::Header { .. } | Error::Codec { .. })
-    ));
+    let message = decode_bytes(unknown).unwrap_err().to_string();
+    assert!(message.contains("wav format 0x1234"), "{message}");
 }
 
 #[test]
