@@ -199,7 +199,7 @@ impl Decoder {
         let mut length = length;
         let mut head = read_bounded(&mut source, foreign::HEAD as u64, foreign::HEAD).map_err(read)?;
         // Tags may stand before any format. What symphonia reads it finds behind them by itself.
-        let behind = foreign::behind_tags(&mut source).map_err(read)?;
+        let behind = foreign::behind_tags(&head, &mut source).map_err(read)?;
         if behind > 0 {
             source.seek(SeekFrom::Start(behind)).map_err(read)?;
             let inner = read_bounded(&mut source, foreign::HEAD as u64, foreign::HEAD).map_err(read)?;

@@ -52,9 +52,12 @@ const MARKS: [(usize, &[u8], &str); 35] = [
 /// Tags that stand before the sound: more are not passed over.
 const MAX_TAGS: usize = 16;
 
-/// Where the file itself begins, behind tags of ID3v2 and APEv2.
-pub(crate) fn behind_tags(source: &mut dyn Source) -> io::Result<u64> {
-    let mut place = 0_u64;
+/// Where the file itself begins that has this beginning, behind tags of ID3v2 and APEv2.
+pub(crate) fn behind_tags(head: &[u8], source: &mut dyn Source) -> io::Result<u64> {
+    let mut place = tag_size(head).unwrap_or(0);
+    if place == 0 {
+        return Ok(0);
+    }
     for _ in 0..MAX_TAGS {
         source.seek(SeekFrom::Start(place))?;
         let Some(size) = tag_size(&read_bounded(source, 32, 32)?) else {
@@ -81,6 +84,38 @@ fn tag_size(head: &[u8]) -> Option<u64> {
     Some(10 + size + footer)
 }
 
+/// How many bytes of linear samples [`hidden`] needs, and within how many the first mark must stand.
+pub(crate) const HIDDEN: usize = 64 << 10;
+const FIRST_MARK: usize = 16 << 10;
+
+/// Compressed sound that goes by the name of 16-bit samples, so that it passes through players to a receiver: DTS as it is on
+/// compact discs, and bursts of IEC 61937. The same mark stands at three places of equal distance.
+pub(crate) fn hidden(samples: &[u8]) -> Option<&'static str> {
+    const MARKS: [(&[u8; 4], &str); 6] = [
+        (b"\xff\x1f\x00\xe8", "DTS"),
+        (b"\xfe\x7f\x01\x80", "DTS"),
+        (b"\x1f\xff\xe8\x00", "DTS"),
+        (b"\x7f\xfe\x80\x01", "DTS"),
+        (b"\x72\xf8\x1f\x4e", "Sound over S/PDIF (IEC 61937)"),
+        (b"\xf8\x72\x4e\x1f", "Sound over S/PDIF (IEC 61937)"),
+    ];
+    let head = &samples[..samples.len().min(FIRST_MARK)];
+    let words = head.windows(4).step_by(2);
+    let (first, (mark, name)) = words.enumerate().find_map(|(n, word)| {
+        let mark = MARKS.iter().find(|(mark, _)| word == *mark)?;
+        Some((2 * n, mark))
+    })?;
+    let next = |after: usize| {
+        let rest = samples.get(after + 2..)?;
+        rest.windows(4)
+            .step_by(2)
+            .position(|word| word == *mark)
+            .map(|n| after + 2 + 2 * n)
+    };
+    let second = next(first)?;
+    (next(second)? - second == second - first).then_some(name)
+}
+
 pub(crate) fn name(head: &[u8]) -> Option<&'static str> {
     let at = |place: usize, mark: &[u8]| head.get(place..place + mark.len()) == Some(mark);
     let riff = at(0, b"RIFF");
@@ -101,13 +136,12 @@ mod tests {
         let id3 = b"ID3\x04\0\x10\0\0\0\x03abc0123456789";
         let ape = [&b"APETAGEX\xd0\x07\0\0\x02\0\0\0"[..], &[0; 16], b"xy"].concat();
         let file = [&id3[..], &ape, &id3[..], b"wvpk"].concat();
-        let place = behind_tags(&mut Cursor::new(file.clone())).unwrap();
+        let behind = |file: &[u8]| behind_tags(file, &mut Cursor::new(file.to_vec())).unwrap();
+        let place = behind(&file);
         assert_eq!(&file[place as usize..], b"wvpk");
-        assert_eq!(behind_tags(&mut Cursor::new(b"wvpk".to_vec())).unwrap(), 0);
-        assert_eq!(behind_tags(&mut Cursor::new(b"ID3\x04".to_vec())).unwrap(), 0);
+        assert_eq!((behind(b"wvpk"), behind(b"ID3\x04")), (0, 0));
         // A tag that claims more than there is.
-        let wild = b"ID3\x04\0\0\x7f\x7f\x7f\x7f".to_vec();
-        assert!(behind_tags(&mut Cursor::new(wild)).unwrap() > 1 << 20);
+        assert!(behind(b"ID3\x04\0\0\x7f\x7f\x7f\x7f") > 1 << 20);
     }
 
     #[test]

@@ -11,7 +11,9 @@
 use std::io::{self, SeekFrom};
 
 use crate::chunks::{Chunk, Walk};
+use crate::foreign;
 use crate::metadata::{Bext, MAX_IXML_BYTES, MAX_TEXT_BYTES, Metadata};
+use crate::pcm::{Coding, Layout};
 use crate::sound::{Fault, Kind, Sound, chunk_follows, number};
 use crate::source::{Source, read_bounded};
 use crate::wave_format::{Format, MAX_FORMAT};
@@ -86,6 +88,17 @@ pub(crate) fn sound(
         if framed || head.starts_with(b"OggS") || head.starts_with(b"fLaC") {
             kind = Kind::Stream(name);
         }
+    }
+    if let Kind::Linear(Layout {
+        coding: Coding::Integer(2),
+        channels: 2,
+        ..
+    }) = kind
+    {
+        source.seek(SeekFrom::Start(start))?;
+        let most = foreign::HIDDEN;
+        let samples = read_bounded(source, bytes.unwrap_or(u64::MAX), most)?;
+        kind = foreign::hidden(&samples).map_or(kind, Kind::Foreign);
     }
     // Chunks that are continued hold whole frames.
     if !more.is_empty() && format.align > 1 {

@@ -118,6 +118,16 @@ fn wav_of_up_to_64_bits() {
     let mut file = Wav::new(1, 2, 8_000, 16, samples(8_000, 2, 16)).bytes();
     file[34..36].fill(0);
     assert!(decode_bytes(file).unwrap().samples == expected(8_000, 2, 16));
+    // Neither: the extensible format counts the valid bits besides.
+    let mut format = Wav::format(0xfffe, 1, 8_000, 0);
+    format.extend([22, 0, 32, 0, 4, 0, 0, 0, 3, 0, 0, 0]);
+    format.extend([0, 0, 16, 0, 128, 0, 0, 170, 0, 56, 155, 113]);
+    let body = [0.5_f32, -0.25].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let wav = Wav {
+        outer: *b"RIFF",
+        chunks: vec![(*b"fmt ", format), (*b"data", body)],
+    };
+    assert_eq!(decode_bytes(wav.bytes()).unwrap().samples, [0.5, -0.25]);
 }
 
 /// One chunk of a Wave64 file.
@@ -729,5 +739,80 @@ fn caf_of_flac() {
         let found = decode_bytes(file).unwrap();
         assert!(found.samples == expected(16_000, 1, 16));
         assert_eq!(found.damage, None);
+    }
+}
+
+/// DTS as it is on compact discs goes by the name of 16-bit samples; played as such, it is noise.
+#[test]
+fn compressed_sound_that_looks_like_samples_is_named() {
+    let mut noise = 1_u32;
+    let mut body: Vec<u8> = (0..80_000)
+        .map(|_| {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (noise >> 24) as u8
+        })
+        .collect();
+    let plain = Wav::new(1, 2, 44_100, 16, body.clone()).bytes();
+    assert_eq!(decode_bytes(plain).unwrap().samples.len(), 20_000);
+    for (mark, name) in [(b"\xff\x1f\x00\xe8", "DTS"), (b"\x72\xf8\x1f\x4e", "S/PDIF")] {
+        // One mark alone may be chance.
+        body[2_000..2_004].copy_from_slice(mark);
+        let once = Wav::new(1, 2, 44_100, 16, body.clone()).bytes();
+        assert!(decode_bytes(once).is_ok());
+        for at in (2_000..70_000).step_by(4_096) {
+            body[at..at + 4].copy_from_slice(mark);
+        }
+        let message = refused(Wav::new(1, 2, 44_100, 16, body.clone()).bytes());
+        assert!(message.contains(name), "{message}");
+        for at in (2_000..70_000).step_by(4_096) {
+            body[at..at + 4].fill(0);
+        }
+    }
+}
+
+/// Cut at every place of the header and set to extremes there, each gives sound or an error.
+#[test]
+fn wild_headers_give_an_error_or_sound() {
+    let opus = ogg_packets("mono.opus");
+    let opus_table = table(&opus, 48_000, 312);
+    let small = samples(8_000, 1, 16)[..2_000].to_vec();
+    let adpcm = ima4(2, 640);
+    let files = [
+        rifx(&Wav::format(1, 1, 8_000, 16), &[(b"data", small.clone())]),
+        w64(&Wav::format(1, 1, 8_000, 16), &small),
+        au(true, 3, 1, 2_000, b"text", &small),
+        aifc(b"ima4", 2, 16, 10, &adpcm),
+        caf(b"ima4", [0, 68, 64, 2, 0], &[], &adpcm, None),
+        caf_at(
+            48_000.0,
+            b"opus",
+            [0, 0, 960, 1, 0],
+            &[(b"pakt", &opus_table)],
+            &opus.concat(),
+            None,
+        ),
+        Wav::new(0x55, 1, 44_100, 0, bytes("mono.mp3")).bytes(),
+        Wav::new(1, 1, 8_000, 16, small.clone())
+            .with_last(*b"data", &small)
+            .bytes(),
+        tagged(&Wav::new(1, 1, 8_000, 16, small.clone()).bytes()),
+    ];
+    for file in files {
+        assert!(decode_bytes(file.clone()).is_ok());
+        for cut in 0..file.len().min(200) {
+            let _ = decode_bytes(file[..cut].to_vec());
+        }
+        for at in 0..file.len().min(200) {
+            for value in [
+                [0xff; 4],
+                [0x7f, 0xff, 0xff, 0xff],
+                [0; 4],
+                [0xff, 0xff, 0xff, 0x7f],
+            ] {
+                let mut wild = file.clone();
+                wild[at..at + 4].copy_from_slice(&value);
+                let _ = decode_bytes(wild);
+            }
+        }
     }
 }
