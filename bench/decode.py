@@ -41,7 +41,7 @@ def run(program, path, folder, alone):
 
 def reference(path):
     """The first audio stream by ffmpeg: the mean of all channels, its rate."""
-    command = ["ffmpeg", "-nostdin", "-v", "error", "-protocol_whitelist", "file", "-i", f"file:{path}", "-map", "0:a:0",
+    command = ["ffmpeg", "-nostdin", "-v", "error", "-protocol_whitelist", "file", "-i", f"file:{path}", "-map", "0:a:0", "-map_metadata", "-1",
                "-c:a", "pcm_f32le", "-fflags", "+bitexact", "-f", "wav", "pipe:1"]
     try:
         data = subprocess.run(command, capture_output=True, timeout=120, stdin=subprocess.DEVNULL).stdout
