@@ -295,7 +295,10 @@ impl Decoder {
                 let opened = opened.and_then(|(format, heard)| Packets::open_demux(Box::new(format), heard));
                 return Self::packets_of(opened, name, Metadata::default());
             }
-            Kind::Foreign(format) => return Err(Error::Foreign { path, format }),
+            Kind::Foreign(format) => {
+                let ffmpeg = None;
+                return Err(Error::Foreign { path, format, ffmpeg });
+            }
             Kind::Unknown(codec) => {
                 let what = "not supported".to_owned();
                 return Err(Error::Codec { path, codec, what });

@@ -148,7 +148,6 @@ fn the_real_program_where_it_is_there() {
     if !Fallback::Ffmpeg("ffmpeg".into()).is_there() {
         return;
     }
-<<<<<<< HEAD
     let body: Vec<u8> = (0..8_000_u32).map(|i| (i * i / 64) as u8).collect();
     let mut file = b"Creative Voice File\x1a\x1a\0\x0a\x01\x29\x11".to_vec();
     // A block of sound: its length, the rate as 256 - 1,000,000 / 8,000, and unsigned bytes.
@@ -156,16 +155,6 @@ fn the_real_program_where_it_is_there() {
     file.extend_from_slice(&(body.len() as u32 + 2).to_le_bytes()[..3]);
     file.extend([131, 0]);
     file.extend(&body);
-=======
-    let body = samples(8_000, 1, 16);
-    let mut file = b"Creative Voice File\x1a\x1a\0\x14\x01\x1f\x11".to_vec();
-    // One block of kind 9: its size, the rate, 16 bits, one channel, linear samples.
-    file.push(9);
-    file.extend(&(body.len() as u32 + 12).to_le_bytes()[..3]);
-    file.extend(8_000_u32.to_le_bytes());
-    file.extend([16, 1, 4, 0, 0, 0, 0, 0]);
-    file.extend(body);
->>>>>>> 53c1ad6 (audio: read RIFX, Wave64, AU, ADPCM and CAF packets here)
     file.push(0);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("take.voc");
