@@ -154,12 +154,12 @@ impl State {
     }
 
     fn microsoft(&mut self, nibble: u8) -> i32 {
-        let signed = i64::from(nibble & 15) - if nibble & 8 != 0 { 16 } else { 0 };
+        let signed = i32::from(nibble & 15) - if nibble & 8 != 0 { 16 } else { 0 };
         let (first, second) = self.coefficients;
         let predicted = (self.sample * first + self.before * second) / 256;
-        let sample = i64::from(predicted) + signed * i64::from(self.step);
+        let sample = predicted + signed * self.step;
         self.before = self.sample;
-        self.sample = sample.clamp(-32768, 32767) as i32;
+        self.sample = sample.clamp(-32768, 32767);
         // The largest factor is three: held in bounds that no real step reaches, nothing overflows.
         self.step = (ADAPTATION[usize::from(nibble & 15)] * self.step / 256).clamp(16, 1 << 20);
         self.sample
@@ -284,10 +284,14 @@ impl Adpcm {
             }
             let (first, rest) = self.sums.split_first_mut()?;
             *first += state.sample;
-            let groups = body.chunks(4).skip(channel).step_by(n);
-            let nibbles = groups.flatten().flat_map(|&b| [b & 15, b >> 4]);
-            for (sum, nibble) in rest.iter_mut().zip(nibbles) {
-                *sum += state.ima(nibble);
+            for (sums, groups) in rest.chunks_mut(8).zip(body.chunks(4 * n)) {
+                let own = groups.get(4 * channel..).unwrap_or_default();
+                for (pair, &byte) in sums.chunks_mut(2).zip(own) {
+                    pair[0] += state.ima(byte & 15);
+                    if let Some(second) = pair.get_mut(1) {
+                        *second += state.ima(byte >> 4);
+                    }
+                }
             }
         }
         Some(())
@@ -312,9 +316,22 @@ impl Adpcm {
                 self.sums[1] += word(1, channel);
             }
         }
-        let nibbles = body.iter().flat_map(|&b| [b >> 4, b & 15]).enumerate();
-        for (place, nibble) in nibbles.take(n * frames.saturating_sub(2)) {
-            self.sums[2 + place / n] += self.states[place % n].microsoft(nibble);
+        let rest = self.sums.get_mut(2..).unwrap_or_default();
+        match self.states.as_mut_slice() {
+            [only] => {
+                for (pair, &byte) in rest.chunks_mut(2).zip(body) {
+                    pair[0] += only.microsoft(byte >> 4);
+                    if let Some(second) = pair.get_mut(1) {
+                        *second += only.microsoft(byte & 15);
+                    }
+                }
+            }
+            [left, right] => {
+                for (sum, &byte) in rest.iter_mut().zip(body) {
+                    *sum += left.microsoft(byte >> 4) + right.microsoft(byte & 15);
+                }
+            }
+            _ => return None,
         }
         Some(())
     }
