@@ -50,6 +50,8 @@ pub(crate) fn header(source: &mut dyn Source, length: u64) -> Result<Sound, Faul
         24 => Kind::Foreign("G.722 ADPCM"),
         25 | 26 => Kind::Foreign("G.723 ADPCM"),
         27 => linear(Coding::ALaw),
+        // The letters `7262`.
+        0x3732_3632 => Kind::Foreign("G.726 ADPCM"),
         other => Kind::Unknown(format!("au coding {other}")),
     };
     // All ones stand for a size that is not known; zero is one that was never written.

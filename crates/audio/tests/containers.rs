@@ -235,6 +235,8 @@ fn codings_that_are_not_decoded_have_names() {
         (0x161, "WMA 2"),
         (0x2000, "AC-3"),
         (0x270, "ATRAC3"),
+        (0x69, "Xbox ADPCM"),
+        (0x28e, "MSN Siren"),
         (0x1610, "AAC"),
     ] {
         let message = refused(Wav::new(tag, 1, 8_000, 0, vec![0; 100]).bytes());
