@@ -116,15 +116,17 @@ impl Decoder {
     /// # Errors
     /// As [`Decoder::open`].
     pub fn open_with(path: &Path, fallback: &Fallback) -> Result<Self, Error> {
-        let refused = match Self::open_own(path).and_then(Self::with_first_block) {
+        let own = Self::open_own(path);
+        // A file of plain samples that has none is empty: ffmpeg would make sound of what follows them.
+        let plain = matches!(&own, Ok(decoder) if matches!(decoder.body, Body::Pcm(_) | Body::Adpcm(_)));
+        let refused = match own.and_then(Self::with_first_block) {
+            Err(refused @ (Error::Empty { .. } | Error::Decoder { .. })) if !plain => refused,
             Err(
                 refused @ (Error::Unknown { .. }
                 | Error::Foreign { .. }
                 | Error::Header { .. }
                 | Error::NoAudio { .. }
-                | Error::Codec { .. }
-                | Error::Empty { .. }
-                | Error::Decoder { .. }),
+                | Error::Codec { .. }),
             ) => refused,
             other => return other,
         };

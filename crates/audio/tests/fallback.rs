@@ -173,16 +173,27 @@ fn the_real_program_where_it_is_there() {
 fn a_file_without_one_sample_goes_to_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path(), &stream(folder.path()));
-    let file = folder.path().join("take.wav");
-    fs_err::write(&file, Wav::new(1, 1, 8_000, 16, Vec::new()).bytes()).unwrap();
-    assert!(matches!(
-        Decoder::open_with(&file, &Fallback::Refuse),
-        Err(Error::Empty { .. })
-    ));
-    let decoder = Decoder::open_with(&file, &Fallback::Ffmpeg(program)).unwrap();
+    let fallback = Fallback::Ffmpeg(program);
+    // An Ogg file whose pages behind the headers are gone.
+    let mut bytes = support::bytes("mono.ogg");
+    let pages: Vec<usize> = (0..bytes.len() - 4)
+        .filter(|&at| bytes[at..].starts_with(b"OggS"))
+        .collect();
+    bytes.truncate(pages[2]);
+    let file = folder.path().join("take.ogg");
+    fs_err::write(&file, bytes).unwrap();
+    assert!(Decoder::open_with(&file, &Fallback::Refuse).is_err());
+    let decoder = Decoder::open_with(&file, &fallback).unwrap();
     assert_eq!(decoder.samples_so_far(), 0);
     let found = drain(decoder).unwrap();
     assert!(found.samples == expected(8_000, 1, 16));
+    // Plain samples of which there are none are nothing to be decoded.
+    let file = folder.path().join("take.wav");
+    fs_err::write(&file, Wav::new(1, 1, 8_000, 16, Vec::new()).bytes()).unwrap();
+    assert!(matches!(
+        Decoder::open_with(&file, &fallback),
+        Err(Error::Empty { .. })
+    ));
 }
 
 #[test]
