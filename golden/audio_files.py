@@ -45,6 +45,7 @@ FILES = {
     "mono.opus": (48000, 1, 16, ["-c:a", "libopus", "-b:a", "24k"]),
     "stereo.opus": (48000, 2, 16, ["-c:a", "libopus", "-b:a", "40k"]),
     "surround.opus": (48000, 6, 16, ["-c:a", "libopus", "-b:a", "80k", "-mapping_family", "1"]),
+    "surround.ogg": (44100, 6, 16, ["-c:a", "libvorbis", "-q:a", "0"]),
     "mono.m4a": (44100, 1, 16, ["-c:a", "aac", "-b:a", "48k"]),
     "stereo.m4a": (44100, 2, 16, ["-c:a", "aac", "-b:a", "64k"]),
     "alac.m4a": (8000, 1, 16, ["-c:a", "alac"]),

@@ -419,10 +419,13 @@ impl Decoder {
                 let damage = self.note(what.clone());
                 damage.skipped_packets += 1;
             }
+            if let Step::Flawed(what) = &step {
+                self.note(what.clone());
+            }
             let go_on = empty < MAX_EMPTY_PACKETS || !self.block.is_empty();
             match step {
-                Step::Samples | Step::Skipped(_) if go_on => {}
-                Step::Samples | Step::Skipped(_) => {
+                Step::Samples | Step::Flawed(_) | Step::Skipped(_) if go_on => {}
+                Step::Samples | Step::Flawed(_) | Step::Skipped(_) => {
                     self.stop("nothing but packets without sound follows".to_owned())?;
                 }
                 Step::Broken(what) => self.stop(what)?,
@@ -432,7 +435,7 @@ impl Decoder {
                         path: self.path.clone(),
                     });
                 }
-                Step::BrokeDown => self.stop("the decoder broke down".to_owned())?,
+                Step::BrokeDown => self.stop("the decoder failed on the data that follows".to_owned())?,
                 Step::End => self.end()?,
             }
         }

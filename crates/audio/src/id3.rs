@@ -7,7 +7,7 @@
 //! over. A tag that is longer than [`MAX_TAG`] is passed over as a whole. Tags follow ID3v2.3.0 and
 //! ID3v2.4.0 and the ID3v2 Chapter Frame Addendum 1.0.
 
-use std::io::Cursor;
+use std::io::{self, Cursor};
 use std::sync::LazyLock;
 
 use symphonia::core::errors::Result;
@@ -15,8 +15,11 @@ use symphonia::core::formats::probe::{Probe, ProbeMetadataData, ProbeableMetadat
 use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions, ReadBytes, ScopedStream};
 use symphonia::core::meta::well_known::METADATA_ID_ID3V2;
 use symphonia::core::meta::{MetadataBuffer, MetadataBuilder, MetadataInfo, MetadataOptions, MetadataReader};
-use symphonia::default::formats::{AdtsReader, CafReader, FlacReader, MpaReader, OggReader, WavReader};
+use symphonia::default::formats::{AdtsReader, CafReader, MpaReader, WavReader};
 use symphonia::default::meta::{ApeReader, Id3v1Reader, Id3v2Reader};
+
+use crate::metadata::Metadata;
+use crate::source::Places;
 
 /// The longest tag that is held in memory and read: 16 MiB. Only pictures make tags long.
 const MAX_TAG: usize = 16 << 20;
@@ -36,17 +39,15 @@ const INFO: MetadataInfo = MetadataInfo {
     long_name: "ID3v2",
 };
 
-/// Every format and tag that symphonia knows, but for the ID3v2 tags, which go through [`Id3`], and AIFF, MP4 and
-/// Matroska, which are read elsewhere in this crate.
+/// Every format and tag that symphonia knows, but for the ID3v2 tags, which go through [`Id3`], and AIFF, FLAC, Ogg, MP4
+/// and Matroska, which are read elsewhere in this crate.
 pub(crate) fn probe() -> &'static Probe {
     static PROBE: LazyLock<Probe> = LazyLock::new(|| {
         let mut probe = Probe::new();
         probe.register_format::<AdtsReader<'_>>();
         probe.register_format::<CafReader<'_>>();
-        probe.register_format::<FlacReader<'_>>();
         probe.register_format::<MpaReader<'_>>();
         probe.register_format::<WavReader<'_>>();
-        probe.register_format::<OggReader<'_>>();
         probe.register_metadata::<ApeReader<'_>>();
         probe.register_metadata::<Id3v1Reader<'_>>();
         probe.register_metadata::<Id3<'_>>();
@@ -102,9 +103,7 @@ impl MetadataReader for Id3<'_> {
             tag.resize((start + PIECE).min(head.len() + size), 0);
             self.source.read_buf_exact(&mut tag[start..])?;
         }
-        hide_chapters(&mut tag);
-        let tag = MediaSourceStream::new(Box::new(Cursor::new(tag)), MediaSourceStreamOptions::default());
-        Id3v2Reader::try_new(tag, MetadataOptions::default())?.read_all()
+        read_tag(tag)
     }
 
     fn into_inner<'s>(self: Box<Self>) -> MediaSourceStream<'s>
@@ -113,6 +112,47 @@ impl MetadataReader for Id3<'_> {
     {
         self.source
     }
+}
+
+fn read_tag(mut tag: Vec<u8>) -> Result<MetadataBuffer> {
+    hide_chapters(&mut tag);
+    let tag = MediaSourceStream::new(Box::new(Cursor::new(tag)), MediaSourceStreamOptions::default());
+    Id3v2Reader::try_new(tag, MetadataOptions::default())?.read_all()
+}
+
+/// The length of the tag that stands at a place, or 0.
+fn tag_length(source: &mut Places, at: u64) -> io::Result<u64> {
+    let head = source.read(at, 10)?;
+    let Some(&[b'I', b'D', b'3', _, _, flags, a, b, c, d]) = head.first_chunk() else {
+        return Ok(0);
+    };
+    let footer = if flags & 0x10 == 0 { 0 } else { 10 };
+    Ok(10 + syncsafe([a, b, c, d]) as u64 + footer)
+}
+
+/// Where the tags at the beginning of a file end.
+pub(crate) fn end_of_tags(source: &mut Places) -> io::Result<u64> {
+    let mut at = 0;
+    loop {
+        match tag_length(source, at)? {
+            0 => return Ok(at),
+            length => at += length,
+        }
+    }
+}
+
+/// The texts of the tag at the beginning of a file, if there is one that can be read.
+pub(crate) fn texts(source: &mut Places) -> io::Result<Option<Metadata>> {
+    let length = tag_length(source, 0)?;
+    if length == 0 || length > MAX_TAG as u64 {
+        return Ok(None);
+    }
+    let tag = source.read(0, length as usize)?;
+    Ok(read_tag(tag).ok().map(|buffer| {
+        let mut metadata = Metadata::default();
+        metadata.take_revision(&buffer.revision);
+        metadata
+    }))
 }
 
 /// Four bytes of seven bits each.

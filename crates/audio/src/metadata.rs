@@ -149,6 +149,15 @@ impl Metadata {
         }
     }
 
+    /// Takes from `other` what is not there.
+    pub(crate) fn fill_from(&mut self, other: Self) {
+        keep_first(&mut self.title, other.title);
+        keep_first(&mut self.artist, other.artist);
+        keep_first(&mut self.description, other.description);
+        keep_first(&mut self.comment, other.comment);
+        keep_first(&mut self.date, other.date);
+    }
+
     /// Takes the tags of one revision as symphonia has read them. A field that is already there stays.
     pub(crate) fn take_revision(&mut self, revision: &MetadataRevision) {
         let of_tracks = revision.per_track.iter().flat_map(|t| &t.metadata.tags);
@@ -271,6 +280,41 @@ fn own_name(tag: &Tag) -> String {
 }
 
 /// Sets a field that is still empty.
+/// Takes the texts of a Vorbis comment (of FLAC, Vorbis and Opus): a vendor, a count and texts of the form `NAME=value`, each
+/// after its length. What is cut short or too long is left out.
+pub(crate) fn vorbis_comments(block: &[u8], metadata: &mut Metadata) {
+    fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+        let (length, after) = rest.split_first_chunk::<4>()?;
+        let (part, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        *rest = after;
+        Some(part)
+    }
+    let mut rest = block;
+    if part(&mut rest).is_none() || rest.len() < 4 {
+        return;
+    }
+    rest = &rest[4..];
+    let mut later = Metadata::default();
+    while let Some(comment) = part(&mut rest) {
+        let Some(equals) = comment.iter().position(|&byte| byte == b'=') else {
+            continue;
+        };
+        let (name, text) = (&comment[..equals], &comment[equals + 1..]);
+        let field = match name.to_ascii_uppercase().as_slice() {
+            b"TITLE" => &mut metadata.title,
+            b"ARTIST" => &mut metadata.artist,
+            b"DESCRIPTION" => &mut metadata.description,
+            b"COMMENT" => &mut metadata.comment,
+            b"DATE" | b"YEAR" | b"ORIGINALDATE" => &mut metadata.date,
+            b"ALBUMARTIST" | b"ALBUM ARTIST" => &mut later.artist,
+            b"COMMENTS" | b"SUMMARY" => &mut later.comment,
+            _ => continue,
+        };
+        keep_first(field, clean(text));
+    }
+    metadata.fill_from(later);
+}
+
 pub(crate) fn keep_first(field: &mut Option<String>, text: Option<String>) {
     if field.is_none() {
         *field = text;

@@ -1,5 +1,5 @@
-//! Compressed files: symphonia's demuxers and decoders, the demuxers of this crate for Matroska and MP4, and ropus for
-//! Opus.
+//! Compressed files: symphonia's demuxers and decoders, the demuxers of this crate for FLAC, Ogg, Matroska and MP4, and ropus
+//! for Opus.
 //!
 //! In: a source of any format that is known by its content. Out: the decoded packets of the first audio
 //! track, mixed to one channel, without the encoder's run-up and padding where the container tells them. A packet
@@ -13,15 +13,14 @@
 //! puts it.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::io::{self, SeekFrom};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use symphonia::core::audio::conv::IntoSample;
-use symphonia::core::audio::sample::Sample;
-use symphonia::core::audio::{Audio, AudioBuffer, GenericAudioBufferRef};
 use symphonia::core::codecs::audio::well_known::{
     CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_FLAC, CODEC_ID_MP1, CODEC_ID_MP2, CODEC_ID_MP3, CODEC_ID_OPUS,
+    CODEC_ID_VORBIS,
 };
 use symphonia::core::codecs::audio::{
     AudioCodecId, AudioCodecParameters, AudioDecoder, AudioDecoderOptions, CODEC_ID_NULL_AUDIO,
@@ -35,14 +34,20 @@ use symphonia::core::meta::MetadataOptions;
 use symphonia::core::packet::Packet;
 use symphonia::core::units::{Duration, Timestamp};
 
+use crate::flac::{self, Flac};
+use crate::flac_wide::Wide;
+use crate::id3;
 use crate::matroska::{self, Matroska};
 use crate::metadata::{MAX_TEXT_BYTES, Metadata};
+use crate::mix::{all_finite, mix, peak};
 use crate::mp4::{self, Mp4};
+use crate::ogg::{self, Ogg};
 use crate::opus::{self, Head, Opus};
 use crate::pcm::{Layout, MAX_CHANNELS, Step};
+use crate::resample::Resampler;
 use crate::source::{Budget, MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Metered, Places, Source, read_bounded};
-use crate::track::{CUT, Coded, Demux, Heard, Refusal, Unit};
-use crate::{id3, ogg};
+use crate::track::{CUT, Coded, Demux, Heard, Refusal, Unit, mpeg_frame, parameters};
+use crate::vorbis;
 
 /// Pictures in tags are not wanted, but symphonia reads them; larger ones are passed over.
 const LARGEST_PICTURE: usize = 16 << 20;
@@ -50,6 +55,14 @@ const LARGEST_PICTURE: usize = 16 << 20;
 /// A codec that claims more samples per packet than this, over all channels, is not believed: decoders reserve the
 /// space beforehand. The largest real value is FLAC's 65535 frames of 8 channels.
 const MAX_SAMPLES_PER_PACKET: u64 = 1 << 22;
+
+/// So many frames of MPEG audio of another layer or rate are no accident.
+const ENOUGH_FRAMES: usize = 4;
+
+const NO_SOUND: &str = "bytes between the frames are no sound";
+
+/// No sound is louder than this, full scale being 1: 18 dB are far more than encoders overshoot.
+const MAX_LEVEL: f32 = 8.0;
 
 /// Runs a call into a decoder made by others; `None` if it panicked. What it worked on must not be used again, only
 /// dropped, which is why it may be handed in as it is.
@@ -73,6 +86,7 @@ pub fn in_decoder() -> bool {
 enum Coder {
     Symphonia(Box<dyn AudioDecoder>),
     Opus(Box<Opus>),
+    Flac(Box<Wide>),
     Linear(Layout),
 }
 
@@ -88,7 +102,10 @@ pub(crate) struct Packets {
     budget: Budget,
     track: u32,
     coder: Coder,
+    /// The rate of what is given.
     rate: u32,
+    /// The rate of the stream that is being decoded.
+    stream_rate: u32,
     /// Frames of the encoder's run-up that are still to be dropped.
     drop: u64,
     /// Frames that may still be given, where the container says where the padding begins.
@@ -98,8 +115,26 @@ pub(crate) struct Packets {
     padding: Range<u64>,
     /// Frames of the track that have gone by, those that were left out included; counted for `padding` only.
     passed: u64,
-    /// An Ogg file does not end where its last page does.
-    cut_ogg: bool,
+    /// Frames of the stream that were decoded, the run-up included.
+    count: u64,
+    /// What the container counts at the first of them, where it counts: not zero if the beginning is missing.
+    origin: Option<i64>,
+    /// Where the padding begins, in frames that were decoded.
+    until: Option<u64>,
+    /// Brings streams of another rate than the first one's to that one's.
+    resampler: Option<Resampler>,
+    /// The codec, rate and channels of the last frame of MPEG audio.
+    mpeg: Option<(AudioCodecId, u32, usize)>,
+    /// Packets of MPEG audio unlike those before them, kept back.
+    held: Vec<Packet>,
+    /// Packets that come before those of the container.
+    queue: VecDeque<Packet>,
+    /// The queue needs another decoder.
+    changed: bool,
+    /// What the resampler of a stream that has ended still held.
+    tail: Vec<f32>,
+    /// What follows the tail.
+    after_tail: Option<Step>,
     mixed: Vec<f32>,
 }
 
@@ -131,7 +166,16 @@ impl Packets {
                 let (format, heard) = Mp4::open(Places::new(source, length))?;
                 return Self::open_own(Box::new(format), heard, budget.clone());
             }
-            Self::open_unshielded(source, length, budget.clone())
+            let mut source = Places::new(source, length);
+            if let Some(at) = flac::start(&mut source).map_err(Refusal::Read)? {
+                let (format, heard) = Flac::open(source, at)?;
+                return Self::open_own(Box::new(format), heard, budget.clone());
+            }
+            if let Some(at) = ogg::start(&mut source).map_err(Refusal::Read)? {
+                let (format, heard) = Ogg::open(source, at)?;
+                return Self::open_own(Box::new(format), heard, budget.clone());
+            }
+            Self::open_unshielded(source.into_inner(), length, budget.clone())
         });
         match budget.take_fault() {
             Some(fault) => Err(Refusal::Read(fault)),
@@ -178,11 +222,21 @@ impl Packets {
             track: 0,
             coder,
             rate,
+            stream_rate: rate,
             drop: heard.drop.map_or(pre_skip, scaled),
             keep: heard.keep.map(scaled),
             padding: 0..0,
             passed: 0,
-            cut_ogg: false,
+            count: 0,
+            origin: None,
+            until: None,
+            resampler: None,
+            mpeg: None,
+            held: Vec::new(),
+            queue: VecDeque::new(),
+            changed: false,
+            tail: Vec::new(),
+            after_tail: None,
             mixed: Vec::new(),
         };
         Ok((packets, about))
@@ -193,7 +247,6 @@ impl Packets {
         length: u64,
         budget: Budget,
     ) -> Result<(Self, About), Refusal> {
-        let cut_ogg = ogg::is_cut(&mut source, length).map_err(Refusal::Read)?;
         source.seek(SeekFrom::Start(0)).map_err(Refusal::Read)?;
         budget.set(MAX_BYTES_TO_OPEN);
         let metered = Box::new(Metered::new(source, length, budget.clone()));
@@ -249,11 +302,21 @@ impl Packets {
                 track,
                 coder,
                 rate,
+                stream_rate: rate,
                 drop,
                 keep,
                 padding,
                 passed: 0,
-                cut_ogg,
+                count: 0,
+                origin: None,
+                until: None,
+                resampler: None,
+                mpeg: None,
+                held: Vec::new(),
+                queue: VecDeque::new(),
+                changed: false,
+                tail: Vec::new(),
+                after_tail: None,
                 mixed: Vec::new(),
             },
             about,
@@ -263,27 +326,106 @@ impl Packets {
     /// Appends the next packet's samples to `out`; some packets have none. Demuxers take a source that cannot
     /// be read for one that ends or is damaged, and so the source itself is asked.
     pub(crate) fn next(&mut self, out: &mut Vec<f32>) -> io::Result<Step> {
-        let step = shielded(|| self.next_unshielded(out));
-        match self.budget.take_fault() {
-            Some(fault) => Err(fault),
-            None => step.unwrap_or(Ok(Step::BrokeDown)),
+        if let Some(step) = self.after_tail.take() {
+            return Ok(step);
         }
+        let step = shielded(|| self.next_unshielded(out));
+        let step = match self.budget.take_fault() {
+            Some(fault) => return Err(fault),
+            None => step.unwrap_or(Ok(Step::BrokeDown))?,
+        };
+        if matches!(step, Step::End | Step::Broken(_) | Step::BrokeDown) && self.resampler.is_some() {
+            self.finish_resampling();
+            out.append(&mut self.tail);
+            self.after_tail = Some(step);
+            return Ok(Step::Samples);
+        }
+        Ok(step)
+    }
+
+    /// The stream that follows has this rate; the first one's rate is kept for all.
+    fn change_rate(&mut self, rate: u32) -> Result<(), Step> {
+        if rate == self.stream_rate {
+            return Ok(());
+        }
+        self.finish_resampling();
+        if rate != self.rate {
+            let resampler = Resampler::new(rate, self.rate).map_err(|_| {
+                Step::Broken(format!("the sample rate changes from {} to {rate} Hz", self.rate))
+            })?;
+            self.resampler = Some(resampler);
+        }
+        self.stream_rate = rate;
+        Ok(())
+    }
+
+    fn finish_resampling(&mut self) {
+        if let Some(mut resampler) = self.resampler.take() {
+            resampler.finish(&mut self.tail);
+        }
+    }
+
+    /// The decoder of the stream that begins now.
+    fn next_decoder(&mut self, parameters: Option<&AudioCodecParameters>) -> Result<(), Step> {
+        let Some(parameters) = parameters else {
+            return Err(Step::Broken(
+                "the next stream of the file has no audio".to_owned(),
+            ));
+        };
+        let Ok(coder) = make_coder(parameters) else {
+            return Err(Step::Broken(
+                "the next stream of the file cannot be decoded".to_owned(),
+            ));
+        };
+        let (rate, _) = coder.shape(parameters);
+        self.change_rate(rate)?;
+        self.coder = coder;
+        Ok(())
     }
 
     fn next_unshielded(&mut self, out: &mut Vec<f32>) -> io::Result<Step> {
         match &mut self.format {
             Container::Own(format) => {
-                let unit = format.next()?;
+                let mut unit = format.next()?;
+                while let Unit::At(_) | Unit::Until(_) = unit {
+                    self.take_count(&unit);
+                    let Container::Own(format) = &mut self.format else {
+                        return Ok(Step::End);
+                    };
+                    unit = format.next()?;
+                }
                 Ok(self.take_unit(unit, out))
             }
             Container::Symphonia(_) => Ok(self.next_of_symphonia(out)),
         }
     }
 
+    /// Takes what the container counts. Pages after a stream's last one are heard all the same.
+    fn take_count(&mut self, unit: &Unit) {
+        match unit {
+            Unit::At(counted) => {
+                let origin = counted.cast_signed().saturating_sub(self.count.cast_signed());
+                self.origin.get_or_insert(origin);
+                self.until = None;
+            }
+            Unit::Until(counted) => {
+                let end = counted.cast_signed().saturating_sub(self.origin.unwrap_or(0));
+                self.until = u64::try_from(end).ok();
+            }
+            _ => {}
+        }
+    }
+
     fn take_unit(&mut self, unit: Unit, out: &mut Vec<f32>) -> Step {
         let (data, trim) = match unit {
             Unit::Packet { data, trim } => (data, trim),
-            Unit::Gap(what) => return Step::Skipped(what),
+            Unit::Next => return self.next_own(),
+            Unit::At(_) | Unit::Until(_) => return Step::Samples,
+            Unit::Gap(what) => {
+                // The frames that are missing are counted with the next page.
+                self.origin = None;
+                return Step::Skipped(what);
+            }
             Unit::Broken(what) => return Step::Broken(what),
             Unit::End => return self.end(),
         };
@@ -292,13 +434,29 @@ impl Packets {
         if let Err(step) = self.decode(&packet) {
             return step;
         }
-        let padding = u128::from(trim) * u128::from(self.rate) / 1_000_000_000;
+        let padding = u128::from(trim) * u128::from(self.stream_rate) / 1_000_000_000;
         let kept = self
             .mixed
             .len()
             .saturating_sub(usize::try_from(padding).unwrap_or(usize::MAX));
         self.mixed.truncate(kept);
-        self.hand_out(out);
+        self.give(out)
+    }
+
+    fn next_own(&mut self) -> Step {
+        let Container::Own(format) = &self.format else {
+            return Step::End;
+        };
+        let parameters = format.parameters();
+        if let Err(step) = self.next_decoder(parameters.as_ref()) {
+            return step;
+        }
+        self.drop = match &self.coder {
+            Coder::Opus(opus) => opus.pre_skip(),
+            _ => 0,
+        };
+        self.keep = None;
+        (self.count, self.origin, self.until) = (0, None, None);
         Step::Samples
     }
 
@@ -307,29 +465,92 @@ impl Packets {
         let Container::Symphonia(format) = &mut self.format else {
             return Step::End;
         };
-        let packet = match format.next_packet() {
+        let packet = match self
+            .queue
+            .pop_front()
+            .map_or_else(|| format.next_packet(), |p| Ok(Some(p)))
+        {
             Ok(Some(packet)) => packet,
+            Ok(None) if !self.held.is_empty() => {
+                self.held.clear();
+                self.after_tail = Some(self.end());
+                return Step::Skipped(NO_SOUND.to_owned());
+            }
             Ok(None) => return self.end(),
             Err(Fault::ResetRequired) => return self.start_again(),
             Err(Fault::IoError(e)) if e.kind() == io::ErrorKind::UnexpectedEof => {
                 return Step::Broken(CUT.to_owned());
             }
-            Err(e) => return Step::Broken(format!("the container is damaged: {}", describe(&e))),
+            Err(_) => return Step::Broken("the container is damaged".to_owned()),
         };
         if packet.track_id != self.track {
             return Step::Samples;
         }
+        let packet = match self.hold(packet) {
+            Ok(packet) => packet,
+            Err(step) => return step,
+        };
         self.mixed.clear();
         if let Err(step) = self.decode(&packet) {
             self.passed = self.passed.saturating_add(packet.dur.get());
             return step;
         }
-        self.hand_out(out);
-        Step::Samples
+        self.give(out)
+    }
+
+    /// Keeps packets of MPEG audio of another layer or rate back until there are some: a few may be bytes that only look like
+    /// frames, many are another file that was joined.
+    fn hold(&mut self, packet: Packet) -> Result<Packet, Step> {
+        let kind = |packet: &Packet| mpeg_frame(&packet.data).map(|(codec, rate, _)| (codec, rate));
+        let now = self.mpeg.map(|(codec, rate, _)| (codec, rate));
+        let this = kind(&packet);
+        if now.is_none() || this.is_none() || this == now {
+            if self.held.is_empty() {
+                return Ok(packet);
+            }
+            self.held.clear();
+            self.queue.push_front(packet);
+            return Err(Step::Skipped(NO_SOUND.to_owned()));
+        }
+        let same = self.held.last().is_none_or(|held| kind(held) == this);
+        if !same {
+            self.held.clear();
+        }
+        self.held.push(packet);
+        if self.held.len() == ENOUGH_FRAMES {
+            self.mpeg = None;
+            self.changed = true;
+            self.queue.extend(self.held.drain(..));
+        }
+        Err(if same {
+            Step::Samples
+        } else {
+            Step::Skipped(NO_SOUND.to_owned())
+        })
+    }
+
+    /// MPEG audio may change its layer, rate and channels with every frame; symphonia's decoder may not.
+    fn follow_mpeg(&mut self, packet: &Packet) -> Result<(), Step> {
+        let Coder::Symphonia(decoder) = &self.coder else {
+            return Ok(());
+        };
+        if !is_mpeg(decoder.codec_params().codec) {
+            return Ok(());
+        }
+        let Some(frame) = mpeg_frame(&packet.data) else {
+            return Ok(());
+        };
+        let before = self.mpeg.replace(frame);
+        if std::mem::take(&mut self.changed) || before.is_some_and(|before| before != frame) {
+            let (codec, rate, channels) = frame;
+            self.next_decoder(Some(&parameters(codec, rate, channels, None)))?;
+        }
+        Ok(())
     }
 
     /// Decodes into `self.mixed`.
     fn decode(&mut self, packet: &Packet) -> Result<(), Step> {
+        self.follow_mpeg(packet)?;
         match &mut self.coder {
             Coder::Opus(opus) => {
                 opus.decode(&packet.data, &mut self.mixed)
@@ -337,17 +558,20 @@ impl Packets {
                 let padding = usize::try_from(packet.trim_end.get()).unwrap_or(usize::MAX);
                 self.mixed.truncate(self.mixed.len().saturating_sub(padding));
             }
+            Coder::Flac(wide) => wide
+                .decode(&packet.data, &mut self.mixed)
+                .map_err(Step::Skipped)?,
             Coder::Linear(layout) => layout.mix(&packet.data, &mut self.mixed),
             Coder::Symphonia(decoder) => match decoder.decode(packet) {
-                Ok(buffer) if buffer.spec().rate() != self.rate => {
+                Ok(buffer) => {
                     let rate = buffer.spec().rate();
-                    return Err(Step::Broken(format!(
-                        "the sample rate changes from {} to {rate} Hz",
-                        self.rate
-                    )));
+                    mix(&buffer, &mut self.mixed);
+                    self.change_rate(rate)?;
                 }
-                Ok(buffer) => mix(&buffer, &mut self.mixed),
-                Err(Fault::DecodeError(what)) => return Err(Step::Skipped(what.to_owned())),
+                Err(Fault::DecodeError(_)) => {
+                    let codec = decoder.codec_info().short_name;
+                    return Err(Step::Skipped(format!("a packet of {codec} cannot be decoded")));
+                }
                 Err(Fault::IoError(_)) => return Err(Step::Skipped("a packet is cut short".to_owned())),
                 Err(Fault::ResetRequired) => {
                     decoder.reset();
@@ -364,8 +588,31 @@ impl Packets {
         Ok(())
     }
 
+    /// Hands out what was decoded. Decoders give absurd levels for damaged packets and for rare features that they get wrong.
+    fn give(&mut self, out: &mut Vec<f32>) -> Step {
+        let flawed = !matches!(self.coder, Coder::Linear(_)) && peak(&self.mixed) > MAX_LEVEL;
+        if flawed {
+            for sample in &mut self.mixed {
+                *sample = sample.clamp(-1.0, 1.0);
+            }
+        }
+        self.hand_out(out);
+        if flawed {
+            return Step::Flawed(
+                "the sound decodes to more than eight times full scale and is clipped".to_owned(),
+            );
+        }
+        Step::Samples
+    }
+
     /// Moves `self.mixed` to `out`, without the run-up and the padding.
     fn hand_out(&mut self, out: &mut Vec<f32>) {
+        let decoded = self.mixed.len() as u64;
+        if let Some(until) = self.until {
+            let left = until.saturating_sub(self.count);
+            self.mixed.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        }
+        self.count = self.count.saturating_add(decoded);
         let dropped = self
             .mixed
             .len()
@@ -385,18 +632,22 @@ impl Packets {
             kept = &kept[..kept.len().min(usize::try_from(*keep).unwrap_or(usize::MAX))];
             *keep -= kept.len() as u64;
         }
-        out.extend_from_slice(kept);
+        out.append(&mut self.tail);
+        match &mut self.resampler {
+            None => out.extend_from_slice(kept),
+            Some(resampler) => resampler.push(kept, out),
+        }
     }
 
     /// The regular end. FLAC files carry a checksum of all samples.
     fn end(&mut self) -> Step {
         let verified = match &mut self.coder {
             Coder::Symphonia(decoder) => decoder.finalize().verify_ok,
+            Coder::Flac(wide) => wide.is_right(),
             Coder::Opus(_) | Coder::Linear(_) => None,
         };
         match verified {
             Some(false) => Step::Broken("the samples do not fit the file's own checksum".to_owned()),
-            _ if self.cut_ogg => Step::Broken(CUT.to_owned()),
             _ => Step::End,
         }
     }
@@ -410,17 +661,12 @@ impl Packets {
         let Some(track) = next else {
             return Step::Broken("the next stream of the file has no audio".to_owned());
         };
-        let Some(Ok(coder)) = audio_parameters(&track).map(make_coder) else {
-            return Step::Broken("the next stream of the file cannot be decoded".to_owned());
-        };
-        let rate = audio_parameters(&track).map_or(0, |p| coder.shape(p).0);
-        if rate != self.rate {
-            return Step::Broken(format!("the sample rate changes from {} to {rate} Hz", self.rate));
+        if let Err(step) = self.next_decoder(audio_parameters(&track)) {
+            return step;
         }
-        self.drop = run_up(&coder, &track);
+        self.drop = run_up(&self.coder, &track);
         self.keep = None;
         self.padding = 0..0;
-        self.coder = coder;
         self.track = track.id;
         Step::Samples
     }
@@ -430,6 +676,7 @@ impl Coder {
     fn name(&self) -> String {
         match self {
             Self::Opus(_) => "opus".to_owned(),
+            Self::Flac(_) => "flac".to_owned(),
             Self::Linear(layout) => layout.coding.name(),
             Self::Symphonia(decoder) => decoder.codec_info().short_name.to_owned(),
         }
@@ -439,6 +686,7 @@ impl Coder {
     fn shape(&self, container: &AudioCodecParameters) -> (u32, usize) {
         match self {
             Self::Opus(opus) => (opus::RATE, opus.channels()),
+            Self::Flac(wide) => (container.sample_rate.unwrap_or(0), wide.channels()),
             Self::Linear(layout) => (container.sample_rate.unwrap_or(0), layout.channels),
             Self::Symphonia(decoder) => {
                 let own = decoder.codec_params();
@@ -483,6 +731,15 @@ fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
         let head = Head::parse(parameters.extra_data.as_deref().unwrap_or_default()).map_err(refuse)?;
         return Opus::new(head).map(Box::new).map(Coder::Opus).map_err(refuse);
     }
+    let extra = parameters.extra_data.as_deref().unwrap_or_default();
+    if parameters.codec == CODEC_ID_FLAC
+        && let Some(wide) = flac::wide_decoder(extra)
+    {
+        return Ok(Coder::Flac(Box::new(wide)));
+    }
+    if parameters.codec == CODEC_ID_VORBIS && channels > 8 {
+        return Err(refuse(format!("{channels} channels are not supported")));
+    }
     let most = parameters
         .max_frames_per_packet
         .unwrap_or(0)
@@ -495,8 +752,26 @@ fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
     let options = AudioDecoderOptions::default()
         .verify(true)
         .gapless(!is_mpeg(parameters.codec));
+    let ordered = with_reversed_coupling(parameters, channels);
+    let parameters = ordered.as_ref().unwrap_or(parameters);
     let decoder = symphonia::default::get_codecs().make_audio_decoder(parameters, &options);
     decoder.map(Coder::Symphonia).map_err(|e| refuse(describe(&e)))
+}
+
+/// Vorbis of more than two channels, as symphonia decodes it rightly. Its headers are those of identification, which has 30
+/// bytes, and setup.
+fn with_reversed_coupling(
+    parameters: &AudioCodecParameters,
+    channels: usize,
+) -> Option<AudioCodecParameters> {
+    if parameters.codec != CODEC_ID_VORBIS || channels <= 2 {
+        return None;
+    }
+    let (identification, setup) = parameters.extra_data.as_deref()?.split_at_checked(30)?;
+    let setup = vorbis::reverse_coupling(setup, channels);
+    let mut ordered = parameters.clone();
+    ordered.with_extra_data([identification, setup.as_slice()].concat().into());
+    Some(ordered)
 }
 
 /// Frames before the first one that is to be heard. Vorbis packets are trimmed by symphonia itself.
@@ -507,7 +782,7 @@ fn run_up(coder: &Coder, track: &Track) -> u64 {
             codec if is_mpeg(codec) || has_hidden_padding(codec) => u64::from(track.delay.unwrap_or(0)),
             _ => 0,
         },
-        Coder::Linear(_) => 0,
+        Coder::Flac(_) | Coder::Linear(_) => 0,
     }
 }
 
@@ -559,58 +834,15 @@ fn slack(track: &Track, parameters: &AudioCodecParameters, rate: u32) -> Option<
     }
 }
 
-/// The mean of all planes, summed in `f64`.
-fn mix(buffer: &GenericAudioBufferRef<'_>, out: &mut Vec<f32>) {
-    match buffer {
-        GenericAudioBufferRef::U8(b) => mix_planes(b, out),
-        GenericAudioBufferRef::U16(b) => mix_planes(b, out),
-        GenericAudioBufferRef::U24(b) => mix_planes(b, out),
-        GenericAudioBufferRef::U32(b) => mix_planes(b, out),
-        GenericAudioBufferRef::S8(b) => mix_planes(b, out),
-        GenericAudioBufferRef::S16(b) => mix_planes(b, out),
-        GenericAudioBufferRef::S24(b) => mix_planes(b, out),
-        GenericAudioBufferRef::S32(b) => mix_planes(b, out),
-        GenericAudioBufferRef::F32(b) => mix_planes(b, out),
-        GenericAudioBufferRef::F64(b) => mix_planes(b, out),
-    }
-}
-
-fn mix_planes<S: Sample + IntoSample<f64>>(buffer: &AudioBuffer<S>, out: &mut Vec<f32>) {
-    let planes: Vec<&[S]> = (0..buffer.num_planes()).filter_map(|i| buffer.plane(i)).collect();
-    let wide = |s: S| IntoSample::<f64>::into_sample(s);
-    // Nearly all files have one or two channels. Without a loop within the loop several frames are done at
-    // once.
-    match planes.as_slice() {
-        [only] => out.extend(only.iter().map(|&s| wide(s) as f32)),
-        [left, right] => {
-            let pairs = left.iter().zip(*right);
-            out.extend(pairs.map(|(&l, &r)| (0.5 * (wide(l) + wide(r))) as f32));
-        }
-        planes => {
-            let count = planes.len().max(1) as f64;
-            out.extend((0..buffer.frames()).map(|i| {
-                let sum: f64 = planes.iter().filter_map(|p| p.get(i)).map(|&s| wide(s)).sum();
-                (sum / count) as f32
-            }));
-        }
-    }
-}
-
-/// Looks at all samples even if the first is amiss: without a way out in between, many are done at once.
-fn all_finite(samples: &[f32]) -> bool {
-    let bad = samples.iter().map(|s| u32::from(!s.is_finite()));
-    bad.fold(0, |any, this| any | this) == 0
-}
-
 fn refuse_format(error: Fault) -> Refusal {
     match error {
         Fault::Unsupported(what) if what.starts_with("core (probe)") => Refusal::Unknown,
         Fault::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => Refusal::Header {
-            container: "sound".to_owned(),
-            what: "the file ends within it".to_owned(),
+            container: "audio".to_owned(),
+            what: "there is no whole frame of sound".to_owned(),
         },
         e => Refusal::Header {
-            container: "sound".to_owned(),
+            container: "audio".to_owned(),
             what: describe(&e),
         },
     }
@@ -619,7 +851,10 @@ fn refuse_format(error: Fault) -> Refusal {
 fn describe(error: &Fault) -> String {
     match error {
         Fault::IoError(e) => e.to_string(),
-        Fault::DecodeError(what) | Fault::Unsupported(what) | Fault::LimitError(what) => (*what).to_owned(),
+        // These texts begin with the name of a part of symphonia.
+        Fault::DecodeError(what) | Fault::Unsupported(what) | Fault::LimitError(what) => {
+            what.split_once(": ").map_or(*what, |(_, what)| what).to_owned()
+        }
         e => e.to_string(),
     }
 }
@@ -630,52 +865,5 @@ fn container_name(short: &'static str) -> &'static str {
         "wave" => "wav",
         "mp1" | "mp2" | "mp3" | "mpa" => "mp3",
         short => short,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use symphonia::core::audio::{AudioMut as _, AudioSpec, Channels};
-
-    /// Against the mean by its formula; the order of the sum is the same, and so are all bits.
-    #[test]
-    fn one_two_and_more_planes_give_the_mean() {
-        for planes in [1_usize, 2, 3, 6] {
-            let spec = AudioSpec::new(48_000, Channels::Discrete(planes as u16));
-            let mut buffer = AudioBuffer::<i32>::new(spec, 100);
-            buffer.render_uninit(Some(37));
-            let value = |plane: usize, i: usize| (i as i32 * 50_000_003).wrapping_mul(3 + plane as i32);
-            for plane in 0..planes {
-                for (i, sample) in buffer.plane_mut(plane).unwrap().iter_mut().enumerate() {
-                    *sample = value(plane, i);
-                }
-            }
-            let mut found = Vec::new();
-            mix_planes(&buffer, &mut found);
-            let wanted: Vec<f32> = (0..37)
-                .map(|i| {
-                    let sum: f64 = (0..planes)
-                        .map(|p| f64::from(value(p, i)) / 2_147_483_648.0)
-                        .sum();
-                    (sum / planes as f64) as f32
-                })
-                .collect();
-            assert_eq!(found, wanted, "{planes} planes");
-        }
-    }
-
-    #[test]
-    fn one_number_that_is_not_finite_is_found_at_every_place() {
-        let mut samples = [0.5_f32; 67];
-        assert!(all_finite(&samples) && all_finite(&[]));
-        for at in 0..samples.len() {
-            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-                samples[at] = bad;
-                assert!(!all_finite(&samples), "{at} {bad}");
-                samples[at] = f32::MAX;
-            }
-        }
-        assert!(all_finite(&samples));
     }
 }

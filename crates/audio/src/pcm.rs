@@ -145,6 +145,8 @@ fn mu_law(byte: u8) -> f64 {
 pub(crate) enum Step {
     /// Samples were appended.
     Samples,
+    /// Samples were appended that are not what they should be.
+    Flawed(String),
     /// One packet could not be decoded; the next may.
     Skipped(String),
     /// Nothing more can be read, and that is a fault.

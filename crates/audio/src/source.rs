@@ -148,6 +148,10 @@ impl Places {
         }
     }
 
+    pub(crate) fn into_inner(self) -> Box<dyn Source> {
+        self.inner
+    }
+
     pub(crate) fn length(&self) -> u64 {
         self.length
     }

@@ -1,4 +1,4 @@
-//! What the demuxers of this crate, for Matroska and MP4, tell about the audio track and hand out.
+//! What the demuxers of this crate, for FLAC, Ogg, Matroska and MP4, tell about the audio track and hand out.
 
 use std::io;
 
@@ -49,6 +49,12 @@ pub(crate) enum Unit {
         data: Vec<u8>,
         trim: u64,
     },
+    /// Another stream begins, for which [`Demux::parameters`] are the decoder's.
+    Next,
+    /// So many frames of the stream, by the container's count, end with the packets so far.
+    At(u64),
+    /// So many frames of the stream, by the container's count, are to be heard; what follows is padding.
+    Until(u64),
     /// Something between packets makes no sense and was passed over.
     Gap(String),
     /// Nothing more can be read, and that is a fault.
@@ -59,6 +65,11 @@ pub(crate) enum Unit {
 /// A container whose packets are read here.
 pub(crate) trait Demux: Send + Sync {
     fn next(&mut self) -> io::Result<Unit>;
+
+    /// What the decoder is to be made for after [`Unit::Next`].
+    fn parameters(&self) -> Option<AudioCodecParameters> {
+        None
+    }
 }
 
 pub(crate) const CUT: &str = "the file ends before the stream does";
