@@ -142,6 +142,10 @@ impl Decoder {
         if matches!(&refused, Error::Header { container, .. } if container == "rifx") {
             return Err(refused);
         }
+        // Without the key ffmpeg gives noise.
+        if matches!(&refused, Error::Codec { codec, .. } if codec == "encrypted") {
+            return Err(refused);
+        }
         let (body, told) = match Ffmpeg::open(program, path) {
             Ok(opened) => opened,
             Err(why) => return Err(with_complaint(refused, why)),

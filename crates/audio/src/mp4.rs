@@ -38,6 +38,31 @@ const MAX_SAMPLE: u64 = 16 << 20;
 /// Bytes of uncompressed sound that are handed out together.
 const LINEAR_BYTES: u64 = 64 << 10;
 
+/// Names of codecs that are not decoded here, as others call them.
+const FOREIGN: [(&[u8; 4], &str); 21] = [
+    (b"ac-3", "ac3"),
+    (b"sac3", "ac3"),
+    (b"ec-3", "eac3"),
+    (b"ac-4", "ac4"),
+    (b"dtsc", "dts"),
+    (b"dtsh", "dts"),
+    (b"dtsl", "dts"),
+    (b"dtse", "dts"),
+    (b"dtsx", "dts"),
+    (b"mlpa", "truehd"),
+    (b"samr", "amr"),
+    (b"sawb", "amr-wb"),
+    (b"sawp", "amr-wb+"),
+    (b"sevc", "evrc"),
+    (b"sqcp", "qcelp"),
+    (b"mha1", "mpeg-h"),
+    (b"mhm1", "mpeg-h"),
+    (b"iamf", "iamf"),
+    (b"QDM2", "qdesign"),
+    (b"ima4", "adpcm ima4"),
+    (b"wma ", "wma"),
+];
+
 pub(crate) fn is_mp4(head: &[u8]) -> bool {
     let first = head.get(4..8);
     let names = [
@@ -299,7 +324,16 @@ impl Mp4 {
     pub(crate) fn open(mut source: Places) -> Result<(Self, Heard), Refusal> {
         let length = source.length();
         let moov = find_moov(&mut source).map_err(Refusal::Read)?;
-        let moov = moov.ok_or_else(|| header_fault("mp4", "the file has no index (`moov`)"))?;
+        let moov = match moov {
+            Some(moov) => moov,
+            None if is_segment(&mut source).map_err(Refusal::Read)? => {
+                return Err(header_fault(
+                    "mp4",
+                    "a media segment without its initialization segment",
+                ));
+            }
+            None => return Err(header_fault("mp4", "the file has no index (`moov`)")),
+        };
         if moov.end > length {
             return Err(header_fault("mp4", "the file ends within its index (`moov`)"));
         }
@@ -566,6 +600,13 @@ fn find_moov(source: &mut Places) -> io::Result<Option<Part>> {
     Ok(None)
 }
 
+/// True if fragments come without an index, as parts of a stream do.
+fn is_segment(source: &mut Places) -> io::Result<bool> {
+    let length = source.length();
+    let first = parts(source, 0, length)?;
+    Ok(first.iter().any(|part| &part.name == b"moof"))
+}
+
 /// Where the samples of a track begin in a fragment, and their sizes. Runs lie one behind the other.
 fn fragment(moof: &[u8], start: u64, track: u64, defaults: Defaults) -> Option<(u64, Vec<u64>)> {
     let mut first = None;
@@ -716,8 +757,9 @@ impl Entry {
             }
             b"enca" => Err(unsupported("encrypted")),
             other => {
+                let known = FOREIGN.iter().find(|(theirs, _)| *theirs == other);
                 let name = String::from_utf8_lossy(other).trim().escape_debug().to_string();
-                Err(unsupported(name))
+                Err(unsupported(known.map_or(name, |&(_, ours)| ours.to_owned())))
             }
         }
     }
