@@ -50,6 +50,8 @@ FILES = {
     "stereo.m4a": (44100, 2, 16, ["-c:a", "aac", "-b:a", "64k"]),
     "alac.m4a": (8000, 1, 16, ["-c:a", "alac"]),
     "alac-24.m4a": (4000, 2, 24, ["-c:a", "alac", "-sample_fmt", "s32p", "-bits_per_raw_sample", "24"]),
+    "surround.m4a": (48000, 6, 16, ["-c:a", "aac", "-b:a", "96k"]),
+    "main.aac": (44100, 1, 16, ["-c:a", "aac", "-profile:a", "aac_main", "-b:a", "48k", "-f", "adts"]),
     "mono.aac": (44100, 1, 16, ["-c:a", "aac", "-b:a", "48k", "-f", "adts"]),
     "opus.mp4": (48000, 1, 16, ["-c:a", "libopus", "-b:a", "24k", "-strict", "-2"]),
     "opus.webm": (48000, 1, 16, ["-c:a", "libopus", "-b:a", "24k"]),

@@ -15,6 +15,7 @@
 //! A file that is damaged after its beginning gives what can be read and says where it broke ([`Damage`]). A file
 //! that gives nothing is an [`Error`].
 
+mod aac;
 mod adpcm;
 mod aiff;
 mod au;

@@ -34,6 +34,7 @@ use symphonia::core::meta::MetadataOptions;
 use symphonia::core::packet::Packet;
 use symphonia::core::units::{Duration, Timestamp};
 
+use crate::aac::{self, Aac};
 use crate::flac::{self, Flac};
 use crate::flac_wide::Wide;
 use crate::id3;
@@ -46,7 +47,7 @@ use crate::opus::{self, Head, Opus};
 use crate::pcm::{Layout, MAX_CHANNELS, Step};
 use crate::resample::Resampler;
 use crate::source::{Budget, MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Metered, Places, Source, read_bounded};
-use crate::track::{CUT, Coded, Demux, Heard, Refusal, Unit, mpeg_frame, parameters};
+use crate::track::{CUT, Coded, Demux, Heard, Refusal, Unit, mpeg_frame, parameters, unsupported};
 use crate::vorbis;
 
 /// Pictures in tags are not wanted, but symphonia reads them; larger ones are passed over.
@@ -86,6 +87,7 @@ pub fn in_decoder() -> bool {
 enum Coder {
     Symphonia(Box<dyn AudioDecoder>),
     Opus(Box<Opus>),
+    Aac(Box<Aac>),
     Flac(Box<Wide>),
     Linear(Layout),
 }
@@ -135,6 +137,8 @@ pub(crate) struct Packets {
     tail: Vec<f32>,
     /// What follows the tail.
     after_tail: Option<Step>,
+    /// Packets that were read to choose a decoder.
+    ahead: VecDeque<Unit>,
     mixed: Vec<f32>,
 }
 
@@ -175,7 +179,7 @@ impl Packets {
                 let (format, heard) = Ogg::open(source, at)?;
                 return Self::open_own(Box::new(format), heard, budget.clone());
             }
-            Self::open_unshielded(source.into_inner(), length, budget.clone())
+            Self::open_unshielded(source.into_inner(), length, budget.clone(), aac::of_adts(&head))
         });
         match budget.take_fault() {
             Some(fault) => Err(Refusal::Read(fault)),
@@ -189,10 +193,18 @@ impl Packets {
         opened.unwrap_or(Err(Refusal::BrokeDown))
     }
 
-    fn open_own(format: Box<dyn Demux>, heard: Heard, budget: Budget) -> Result<(Self, About), Refusal> {
+    fn open_own(mut format: Box<dyn Demux>, heard: Heard, budget: Budget) -> Result<(Self, About), Refusal> {
+        let mut ahead = VecDeque::new();
         let (coder, rate, channels, stated) = match heard.coding {
             Coded::Packets(parameters) => {
-                let coder = make_coder(&parameters)?;
+                if open_config(&parameters).is_some() {
+                    while ahead.len() < aac::AHEAD
+                        && !matches!(ahead.back(), Some(Unit::Broken(_) | Unit::End))
+                    {
+                        ahead.push_back(format.next().map_err(Refusal::Read)?);
+                    }
+                }
+                let coder = choose_coder(&parameters, &ahead)?;
                 let (rate, channels) = coder.shape(&parameters);
                 (coder, rate, channels, parameters.sample_rate.unwrap_or(rate))
             }
@@ -237,6 +249,7 @@ impl Packets {
             changed: false,
             tail: Vec::new(),
             after_tail: None,
+            ahead,
             mixed: Vec::new(),
         };
         Ok((packets, about))
@@ -246,6 +259,7 @@ impl Packets {
         mut source: Box<dyn Source>,
         length: u64,
         budget: Budget,
+        adts: Option<[u8; 2]>,
     ) -> Result<(Self, About), Refusal> {
         source.seek(SeekFrom::Start(0)).map_err(Refusal::Read)?;
         budget.set(MAX_BYTES_TO_OPEN);
@@ -269,8 +283,21 @@ impl Packets {
             .default_track(TrackType::Audio)
             .ok_or(Refusal::NoAudio)?
             .clone();
-        let parameters = audio_parameters(&track).ok_or(Refusal::NoAudio)?;
-        let coder = make_coder(parameters)?;
+        let mut parameters = audio_parameters(&track).ok_or(Refusal::NoAudio)?.clone();
+        let mut ahead = VecDeque::new();
+        if container == "aac"
+            && let Some(config) = adts.filter(|config| aac::is_open(config))
+        {
+            parameters.with_extra_data(config.into());
+            while ahead.len() < aac::AHEAD
+                && let Ok(Some(packet)) = format.next_packet()
+            {
+                let data = packet.data.into();
+                ahead.push_back(Unit::Packet { data, trim: 0 });
+            }
+        }
+        let parameters = &parameters;
+        let coder = choose_coder(parameters, &ahead)?;
         let (rate, channels) = coder.shape(parameters);
         let drop = run_up(&coder, &track);
         let counted =
@@ -317,6 +344,7 @@ impl Packets {
                 changed: false,
                 tail: Vec::new(),
                 after_tail: None,
+                ahead,
                 mixed: Vec::new(),
             },
             about,
@@ -384,6 +412,9 @@ impl Packets {
     }
 
     fn next_unshielded(&mut self, out: &mut Vec<f32>) -> io::Result<Step> {
+        if let Some(unit) = self.ahead.pop_front() {
+            return Ok(self.take_unit(unit, out));
+        }
         match &mut self.format {
             Container::Own(format) => {
                 let mut unit = format.next()?;
@@ -562,6 +593,7 @@ impl Packets {
                 .decode(&packet.data, &mut self.mixed)
                 .map_err(Step::Skipped)?,
             Coder::Linear(layout) => layout.mix(&packet.data, &mut self.mixed),
+            Coder::Aac(aac) => aac.decode(&packet.data, &mut self.mixed).map_err(Step::Skipped)?,
             Coder::Symphonia(decoder) => match decoder.decode(packet) {
                 Ok(buffer) => {
                     let rate = buffer.spec().rate();
@@ -644,7 +676,7 @@ impl Packets {
         let verified = match &mut self.coder {
             Coder::Symphonia(decoder) => decoder.finalize().verify_ok,
             Coder::Flac(wide) => wide.is_right(),
-            Coder::Opus(_) | Coder::Linear(_) => None,
+            Coder::Opus(_) | Coder::Aac(_) | Coder::Linear(_) => None,
         };
         match verified {
             Some(false) => Step::Broken("the samples do not fit the file's own checksum".to_owned()),
@@ -678,6 +710,7 @@ impl Coder {
             Self::Opus(_) => "opus".to_owned(),
             Self::Flac(_) => "flac".to_owned(),
             Self::Linear(layout) => layout.coding.name(),
+            Self::Aac(aac) => aac.name().to_owned(),
             Self::Symphonia(decoder) => decoder.codec_info().short_name.to_owned(),
         }
     }
@@ -688,6 +721,7 @@ impl Coder {
             Self::Opus(opus) => (opus::RATE, opus.channels()),
             Self::Flac(wide) => (container.sample_rate.unwrap_or(0), wide.channels()),
             Self::Linear(layout) => (container.sample_rate.unwrap_or(0), layout.channels),
+            Self::Aac(aac) => (aac.rate, aac.channels),
             Self::Symphonia(decoder) => {
                 let own = decoder.codec_params();
                 let rate = own.sample_rate.or(container.sample_rate).unwrap_or(0);
@@ -704,6 +738,30 @@ fn audio_parameters(track: &Track) -> Option<&AudioCodecParameters> {
         .as_ref()?
         .audio()
         .filter(|p| p.codec != CODEC_ID_NULL_AUDIO)
+}
+
+/// The configuration of an AAC track whose decoder depends on its first packets.
+fn open_config(parameters: &AudioCodecParameters) -> Option<&[u8]> {
+    let config = parameters.extra_data.as_deref()?;
+    (parameters.codec == CODEC_ID_AAC && aac::is_open(config)).then_some(config)
+}
+
+/// As [`make_coder`], with a look at the first packets of AAC.
+fn choose_coder(parameters: &AudioCodecParameters, ahead: &VecDeque<Unit>) -> Result<Coder, Refusal> {
+    let Some(config) = open_config(parameters) else {
+        return make_coder(parameters);
+    };
+    if let Some(codec) = aac::foreign(config) {
+        return Err(unsupported(codec));
+    }
+    let packets = ahead.iter().filter_map(|unit| match unit {
+        Unit::Packet { data, .. } => Some(data.as_slice()),
+        _ => None,
+    });
+    match Aac::new(config, packets) {
+        Some(aac) => Ok(Coder::Aac(Box::new(aac))),
+        None => make_coder(parameters),
+    }
 }
 
 fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
@@ -782,7 +840,7 @@ fn run_up(coder: &Coder, track: &Track) -> u64 {
             codec if is_mpeg(codec) || has_hidden_padding(codec) => u64::from(track.delay.unwrap_or(0)),
             _ => 0,
         },
-        Coder::Flac(_) | Coder::Linear(_) => 0,
+        Coder::Aac(_) | Coder::Flac(_) | Coder::Linear(_) => 0,
     }
 }
 
