@@ -289,11 +289,15 @@ impl Packets {
             && let Some(config) = adts.filter(|config| aac::is_open(config))
         {
             parameters.with_extra_data(config.into());
-            while ahead.len() < aac::AHEAD
-                && let Ok(Some(packet)) = format.next_packet()
-            {
-                let data = packet.data.into();
-                ahead.push_back(Unit::Packet { data, trim: 0 });
+            while ahead.len() < aac::AHEAD && !matches!(ahead.back(), Some(Unit::Broken(_))) {
+                ahead.push_back(match format.next_packet() {
+                    Ok(Some(packet)) => Unit::Packet {
+                        data: packet.data.into(),
+                        trim: 0,
+                    },
+                    Ok(None) => break,
+                    Err(fault) => Unit::Broken(describe_container(&fault)),
+                });
             }
         }
         let parameters = &parameters;
@@ -509,10 +513,7 @@ impl Packets {
             }
             Ok(None) => return self.end(),
             Err(Fault::ResetRequired) => return self.start_again(),
-            Err(Fault::IoError(e)) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                return Step::Broken(CUT.to_owned());
-            }
-            Err(_) => return Step::Broken("the container is damaged".to_owned()),
+            Err(e) => return Step::Broken(describe_container(&e)),
         };
         if packet.track_id != self.track {
             return Step::Samples;
@@ -903,6 +904,14 @@ fn refuse_format(error: Fault) -> Refusal {
             container: "audio".to_owned(),
             what: describe(&e),
         },
+    }
+}
+
+/// Why a demuxer gives no further packet.
+fn describe_container(error: &Fault) -> String {
+    match error {
+        Fault::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => CUT.to_owned(),
+        _ => "the container is damaged".to_owned(),
     }
 }
 

@@ -5,25 +5,23 @@
 
 mod support;
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use hark_audio::{Decoder, Error, Fallback};
 use support::{Wav, drain, expected};
 
-/// A program that writes down its arguments and does what the script says.
+/// A program that writes down its arguments and does what the script says. Another process writes it: a file that this one has
+/// open for writing, even in a fork of another test, cannot be run.
 fn program(folder: &Path, script: &str) -> PathBuf {
     let path = folder.join("ffmpeg");
     let log = folder.join("arguments");
-    fs_err::write(
-        &path,
-        format!(
-            "#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}'\n{script}\n",
-            log.display()
-        ),
-    )
-    .unwrap();
-    fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!(
+        "#!/bin/sh\nprintf '%s\\n' \"$@\" > '{}'\n{script}\n",
+        log.display()
+    );
+    let mut writer = std::process::Command::new("sh");
+    writer.args(["-c", "printf '%s' \"$1\" > \"$0\" && chmod +x \"$0\""]);
+    assert!(writer.arg(&path).arg(text).status().unwrap().success());
     path
 }
 

@@ -8,10 +8,10 @@ use hark_audio::Error;
 use support::{bytes, decode_bytes};
 
 /// `mono.m4a` with another name for its codec.
-fn named(name: &[u8; 4]) -> Vec<u8> {
+fn named(name: [u8; 4]) -> Vec<u8> {
     let mut file = bytes("mono.m4a");
     let place = file.windows(4).position(|w| w == b"mp4a").unwrap();
-    file[place..place + 4].copy_from_slice(name);
+    file[place..place + 4].copy_from_slice(&name);
     file
 }
 
@@ -28,7 +28,7 @@ fn codecs_are_refused_by_their_names() {
         (b"dtsc", "dts"),
         (b"mhm1", "mpeg-h"),
     ] {
-        let result = decode_bytes(named(theirs));
+        let result = decode_bytes(named(*theirs));
         let Err(Error::Codec { codec, .. }) = result else {
             panic!("{ours}: {result:?}")
         };
