@@ -300,9 +300,9 @@ fn crc8(bytes: &[u8]) -> u8 {
     })
 }
 
-/// Two bytes at a time: `CRC16[1]` is `CRC16[0]` one zero byte later.
-static CRC16: [[u16; 256]; 2] = {
-    let mut tables = [[0; 256]; 2];
+/// Eight bytes at a time: `CRC16[n]` is `CRC16[0]` so many zero bytes later.
+static CRC16: [[u16; 256]; 8] = {
+    let mut tables = [[0; 256]; 8];
     let mut byte = 0;
     while byte < 256 {
         let mut sum = (byte as u16) << 8;
@@ -314,21 +314,27 @@ static CRC16: [[u16; 256]; 2] = {
         tables[0][byte] = sum;
         byte += 1;
     }
-    byte = 0;
-    while byte < 256 {
-        let sum = tables[0][byte];
-        tables[1][byte] = sum << 8 ^ tables[0][(sum >> 8) as usize];
-        byte += 1;
+    let mut n = 1;
+    while n < 8 {
+        byte = 0;
+        while byte < 256 {
+            let sum = tables[n - 1][byte];
+            tables[n][byte] = sum << 8 ^ tables[0][(sum >> 8) as usize];
+            byte += 1;
+        }
+        n += 1;
     }
     tables
 };
 
 /// Over a whole frame it gives 0, because the frame's own sum stands at its end.
 fn crc16(sum: u16, bytes: &[u8]) -> u16 {
-    let (pairs, rest) = bytes.as_chunks::<2>();
-    let sum = pairs.iter().fold(sum, |sum, &pair| {
-        let [a, b] = (sum ^ u16::from_be_bytes(pair)).to_be_bytes();
-        CRC16[1][usize::from(a)] ^ CRC16[0][usize::from(b)]
+    let (eights, rest) = bytes.as_chunks::<8>();
+    let sum = eights.iter().fold(sum, |sum, &[a, b, eight @ ..]| {
+        let [high, low] = sum.to_be_bytes();
+        let first = CRC16[7][usize::from(a ^ high)] ^ CRC16[6][usize::from(b ^ low)];
+        let others = eight.iter().zip(CRC16[..6].iter().rev());
+        others.fold(first, |sum, (&byte, table)| sum ^ table[usize::from(byte)])
     });
     rest.iter().fold(sum, |sum, &byte| crc16_of(sum, byte))
 }
@@ -339,13 +345,21 @@ fn crc16_of(sum: u16, byte: u8) -> u16 {
 
 /// Where the next two bytes of a sync code stand, from `from` on. A first byte at the very end counts.
 fn next_sync(bytes: &[u8], from: usize) -> Option<usize> {
+    let is_sync = |(&a, &b): (&u8, &u8)| a == 0xff && b & 0xfe == 0xf8;
     let mut at = from;
     loop {
-        at += bytes.get(at..)?.iter().position(|&byte| byte == 0xff)?;
-        if bytes.get(at + 1).is_none_or(|&byte| byte & 0xfe == 0xf8) {
-            return Some(at);
+        let rest = bytes.get(at..)?;
+        let count = rest.len().checked_sub(1)?.min(256);
+        if count == 0 {
+            return (rest[0] == 0xff).then_some(at);
         }
-        at += 1;
+        let pairs = || rest[..count].iter().zip(&rest[1..]);
+        // Without a way out in between, many bytes are looked at at once.
+        let found = pairs().map(|(&a, &b)| u8::from(a == 0xff) & u8::from(b & 0xfe == 0xf8));
+        if found.fold(0, |any, this| any | this) != 0 {
+            return pairs().position(is_sync).map(|found| at + found);
+        }
+        at += count;
     }
 }
 
@@ -686,4 +700,37 @@ fn first_shape(source: &mut Places, frames: &mut Frames) -> io::Result<Option<In
         frames.skip_to_sync();
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against the sum bit by bit, at every length around the eight bytes.
+    #[test]
+    fn the_sum_by_tables_is_the_sum_by_bits() {
+        let bytes: Vec<u8> = (0..61_u32).map(|n| (n * n * 37 / 8) as u8).collect();
+        for length in 0..bytes.len() {
+            let by_bits = bytes[..length].iter().fold(0_u16, |sum, &byte| {
+                (0..8).fold(sum ^ u16::from(byte) << 8, |s, _| {
+                    s << 1 ^ if s >> 15 == 1 { 0x8005 } else { 0 }
+                })
+            });
+            assert_eq!(crc16(0, &bytes[..length]), by_bits, "{length}");
+        }
+    }
+
+    #[test]
+    fn sync_codes_are_found_at_every_place() {
+        for at in 0..600 {
+            let mut bytes = vec![0xff; 600];
+            bytes[at] = 0xff;
+            if let Some(next) = bytes.get_mut(at + 1) {
+                *next = 0xf9;
+            }
+            assert_eq!(next_sync(&bytes, 0), Some(at), "{at}");
+            assert_eq!(next_sync(&bytes, 600), None);
+        }
+        assert_eq!(next_sync(&[0; 600], 0), None);
+    }
 }

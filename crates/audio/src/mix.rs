@@ -43,8 +43,14 @@ fn mix_planes<S: Sample + IntoSample<f64>>(buffer: &AudioBuffer<S>, out: &mut Ve
     }
 }
 
-pub(crate) fn peak(samples: &[f32]) -> f32 {
-    samples.iter().fold(0.0, |peak, sample| peak.max(sample.abs()))
+/// Whether a sample is larger than `level` or not finite. The bits of floats without their sign are in the order of their values, and
+/// those that are not finite come last.
+pub(crate) fn exceeds(samples: &[f32], level: f32) -> bool {
+    let most = level.to_bits();
+    let above = samples
+        .iter()
+        .map(|s| u32::from(s.to_bits() & 0x7fff_ffff > most));
+    above.fold(0, |any, this| any | this) != 0
 }
 
 /// Looks at all samples even if the first is amiss: without a way out in between, many are done at once.
@@ -82,6 +88,20 @@ mod tests {
                 })
                 .collect();
             assert_eq!(found, wanted, "{planes} planes");
+        }
+    }
+
+    #[test]
+    fn loud_samples_are_found() {
+        for (sample, loud) in [
+            (8.0, false),
+            (-8.0, false),
+            (8.001, true),
+            (-9.0, true),
+            (f32::NAN, true),
+            (f32::NEG_INFINITY, true),
+        ] {
+            assert_eq!(exceeds(&[0.0, -0.0, sample, 1.0], 8.0), loud, "{sample}");
         }
     }
 

@@ -40,7 +40,7 @@ use crate::flac_wide::Wide;
 use crate::id3;
 use crate::matroska::{self, Matroska};
 use crate::metadata::{MAX_TEXT_BYTES, Metadata};
-use crate::mix::{all_finite, mix, peak};
+use crate::mix::{all_finite, exceeds, mix};
 use crate::mp4::{self, Mp4};
 use crate::ogg::{self, Ogg};
 use crate::opus::{self, Head, Opus};
@@ -140,6 +140,8 @@ pub(crate) struct Packets {
     /// Packets that were read to choose a decoder.
     ahead: VecDeque<Unit>,
     mixed: Vec<f32>,
+    /// Whether the packet that was decoded last is louder than [`MAX_LEVEL`].
+    loud: bool,
 }
 
 /// What the container says of the track.
@@ -251,6 +253,7 @@ impl Packets {
             after_tail: None,
             ahead,
             mixed: Vec::new(),
+            loud: false,
         };
         Ok((packets, about))
     }
@@ -350,6 +353,7 @@ impl Packets {
                 after_tail: None,
                 ahead,
                 mixed: Vec::new(),
+                loud: false,
             },
             about,
         ))
@@ -613,7 +617,9 @@ impl Packets {
                 Err(e) => return Err(Step::Broken(describe(&e))),
             },
         }
-        if !all_finite(&self.mixed) {
+        // One look at the samples is enough for nearly all packets.
+        self.loud = exceeds(&self.mixed, MAX_LEVEL);
+        if self.loud && !all_finite(&self.mixed) {
             return Err(Step::Skipped(
                 "a packet decodes to numbers that are not finite".to_owned(),
             ));
@@ -623,7 +629,7 @@ impl Packets {
 
     /// Hands out what was decoded. Decoders give absurd levels for damaged packets and for rare features that they get wrong.
     fn give(&mut self, out: &mut Vec<f32>) -> Step {
-        let flawed = !matches!(self.coder, Coder::Linear(_)) && peak(&self.mixed) > MAX_LEVEL;
+        let flawed = !matches!(self.coder, Coder::Linear(_)) && self.loud;
         if flawed {
             for sample in &mut self.mixed {
                 *sample = sample.clamp(-1.0, 1.0);
