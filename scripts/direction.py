@@ -54,6 +54,7 @@ OWNERS = {
     "gemm": {"hark-nearest"},
     "symphonia": {"hark-audio"},
     "ropus": {"hark-audio"},
+    "syom": {"hark-audio"},
     "realfft": {"hark-audio"},
     "usearch": {"hark-nearest"},
     "rusqlite": {"hark-catalogue"},

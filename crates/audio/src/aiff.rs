@@ -9,7 +9,7 @@
 use std::io::SeekFrom;
 
 use crate::adpcm::{Blocks, Form};
-use crate::chunks::Walk;
+use crate::chunks::{Walk, big};
 use crate::metadata::{MAX_TEXT_BYTES, Metadata, clean, keep_first};
 use crate::pcm::{Coding, Layout, MAX_CHANNELS};
 use crate::sound::{Fault, Kind, Sound, chunk_follows};
@@ -194,12 +194,6 @@ fn extended(sign_and_exponent: u64, significand: u64) -> u32 {
     } else {
         0
     }
-}
-
-/// An unsigned number of `size` bytes, the highest first.
-pub(crate) fn big(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at + size)?;
-    Some(bytes.iter().fold(0, |value, &b| value << 8 | u64::from(b)))
 }
 
 #[cfg(test)]

@@ -87,6 +87,12 @@ pub(crate) fn within(mut body: &[u8], big_endian: bool) -> impl Iterator<Item = 
     })
 }
 
+/// An unsigned number of `size` bytes, the highest first.
+pub(crate) fn big(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + size)?;
+    Some(bytes.iter().fold(0, |value, &b| value << 8 | u64::from(b)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

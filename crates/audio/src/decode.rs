@@ -16,18 +16,12 @@ use crate::extensions::{has_audio_extension, has_ffmpeg_extension};
 use crate::ffmpeg::{Fallback, Ffmpeg, NoFfmpeg};
 use crate::metadata::Metadata;
 use crate::packets::{About, Packets};
-use crate::pcm::{MAX_CHANNELS, Pcm, Step};
+use crate::pcm::{HIGHEST_RATE, LOWEST_RATE, MAX_CHANNELS, Pcm, Step};
 use crate::sound::{Fault, Kind, Sound};
 use crate::source::{Source, read_bounded};
 use crate::track::{CUT, Refusal};
 use crate::window::Window;
 use crate::{aiff, au, caf, foreign, w64, wav};
-
-/// The lowest rate, in Hz. Below it lie sensor logs, not sound that could be told by words.
-pub const LOWEST_RATE: u32 = 1_000;
-
-/// The highest rate, in Hz. Recorders for bats reach 500 kHz; converters end at 768 kHz.
-pub const HIGHEST_RATE: u32 = 768_000;
 
 /// How many packets in a row may bring no samples, such as those of a video beside the sound and those that
 /// cannot be decoded, before the file is given up. It keeps a demuxer that no longer moves on from running

@@ -15,6 +15,7 @@ use std::io;
 use symphonia::core::codecs::audio::AudioCodecParameters;
 use symphonia::core::codecs::audio::well_known::CODEC_ID_FLAC;
 
+use crate::flac_frame::Header;
 use crate::flac_wide::{WIDEST_OF_SYMPHONIA, Wide};
 use crate::id3;
 use crate::metadata::{Metadata, vorbis_comments};
@@ -179,83 +180,7 @@ pub(crate) fn seconds_of(block: &[u8], samples: Option<u64>) -> Option<f64> {
     Some(info.total.or(samples)? as f64 / f64::from(info.shape.rate.max(1)))
 }
 
-/// The header of a frame.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Header {
-    pub length: usize,
-    /// Samples per channel.
-    pub block: u32,
-    /// `None` where STREAMINFO says it.
-    rate: Option<u32>,
-    pub channels: u32,
-    pub bits: Option<u32>,
-    variable: bool,
-    /// The first sample's number if `variable`, the frame's otherwise.
-    number: u64,
-}
-
 impl Header {
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
-        let (&[a, b, c, d], rest) = bytes.split_first_chunk::<4>()?;
-        if a != 0xff || b & 0xfe != 0xf8 || d & 1 != 0 {
-            return None;
-        }
-        let mut rest = rest;
-        let number = coded_number(&mut rest)?;
-        let mut take = |count: usize| {
-            let (number, after) = rest.split_at_checked(count)?;
-            rest = after;
-            Some(
-                number
-                    .iter()
-                    .fold(0_u32, |value, &byte| value << 8 | u32::from(byte)),
-            )
-        };
-        let block = match c >> 4 {
-            0 => return None,
-            1 => 192,
-            n @ 2..=5 => 576 << (n - 2),
-            6 => take(1)? + 1,
-            7 => take(2)? + 1,
-            n => 256 << (n - 8),
-        };
-        let rate = match c & 15 {
-            0 => None,
-            12 => Some(take(1)? * 1000),
-            13 => Some(take(2)?),
-            14 => Some(take(2)? * 10),
-            15 => return None,
-            n => Some(
-                [
-                    88_200, 176_400, 192_000, 8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000,
-                ][usize::from(n) - 1],
-            ),
-        };
-        let channels = match d >> 4 {
-            n @ 0..=7 => u32::from(n) + 1,
-            8..=10 => 2,
-            _ => return None,
-        };
-        let bits = match d >> 1 & 7 {
-            0 => None,
-            3 => return None,
-            n => Some([8, 12, 0, 16, 20, 24, 32][usize::from(n) - 1]),
-        };
-        let length = bytes.len() - rest.len();
-        if rate == Some(0) || crc8(&bytes[..length]) != *rest.first()? {
-            return None;
-        }
-        Some(Self {
-            length: length + 1,
-            block,
-            rate,
-            channels,
-            bits,
-            variable: b & 1 == 1,
-            number,
-        })
-    }
-
     fn shape(&self, info: &Info) -> Shape {
         Shape {
             rate: self.rate.unwrap_or(info.shape.rate),
@@ -269,35 +194,6 @@ impl Header {
         let sample = (self.bits.unwrap_or(32) as usize + 1).div_ceil(8);
         2 * sample * self.channels as usize * self.block as usize + PIECE
     }
-}
-
-/// A number in UTF-8's way, of up to 36 bits.
-fn coded_number(bytes: &mut &[u8]) -> Option<u64> {
-    let (&first, mut rest) = bytes.split_first()?;
-    let more = match first.leading_ones() {
-        0 => 0,
-        n @ 2..=7 => n - 1,
-        _ => return None,
-    };
-    let mut number = u64::from(first) & (0x7f >> more);
-    for _ in 0..more {
-        let (&byte, after) = rest.split_first()?;
-        if byte & 0xc0 != 0x80 {
-            return None;
-        }
-        number = number << 6 | u64::from(byte & 0x3f);
-        rest = after;
-    }
-    *bytes = rest;
-    Some(number)
-}
-
-fn crc8(bytes: &[u8]) -> u8 {
-    bytes.iter().fold(0, |sum, &byte| {
-        (0..8).fold(sum ^ byte, |sum, _| {
-            sum << 1 ^ if sum >> 7 == 1 { 0x07 } else { 0 }
-        })
-    })
 }
 
 /// Eight bytes at a time: `CRC16[n]` is `CRC16[0]` so many zero bytes later.

@@ -7,7 +7,7 @@
 use symphonia::core::checksum::Md5;
 use symphonia::core::io::Monitor as _;
 
-use crate::flac::Header;
+use crate::flac_frame::Header;
 
 /// The widest samples that symphonia's decoder has room for.
 pub(crate) const WIDEST_OF_SYMPHONIA: u32 = 24;

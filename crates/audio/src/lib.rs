@@ -22,6 +22,7 @@ mod au;
 pub mod augment;
 mod blocks;
 mod caf;
+mod caf_packets;
 mod chunks;
 mod decode;
 mod error;
@@ -29,6 +30,7 @@ mod extensions;
 mod ffmpeg;
 mod fingerprint;
 mod flac;
+mod flac_frame;
 mod flac_wide;
 mod foreign;
 mod id3;
@@ -55,7 +57,7 @@ mod wav;
 mod wave_format;
 mod window;
 
-pub use decode::{Damage, Decoder, HIGHEST_RATE, Info, LOWEST_RATE, MAX_EMPTY_PACKETS, probe};
+pub use decode::{Damage, Decoder, Info, MAX_EMPTY_PACKETS, probe};
 pub use error::Error;
 pub use extensions::{
     AUDIO_EXTENSIONS, FFMPEG_EXTENSIONS, HEADER_BYTES, has_audio_extension, has_ffmpeg_extension,
@@ -68,7 +70,7 @@ pub use fingerprint::{
 pub use mel::{LogMel, MelConfig, MelError, MelSpectrogram};
 pub use metadata::{Bext, MAX_IXML_BYTES, MAX_TEXT_BYTES, Metadata};
 pub use packets::in_decoder;
-pub use pcm::MAX_CHANNELS;
+pub use pcm::{HIGHEST_RATE, LOWEST_RATE, MAX_CHANNELS};
 pub use peaks::Peaks;
 pub use resample::Resampler;
 pub use source::{MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Source};

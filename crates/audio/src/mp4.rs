@@ -14,7 +14,7 @@ use std::io;
 
 use symphonia::core::codecs::audio::well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_FLAC, CODEC_ID_OPUS};
 
-use crate::aiff::big;
+use crate::chunks::big;
 use crate::metadata::{Metadata, clean, keep_first};
 use crate::pcm::{Coding, Layout};
 use crate::source::Places;

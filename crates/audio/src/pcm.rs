@@ -8,6 +8,12 @@ use std::io;
 
 use crate::source::{Source, read_up_to};
 
+/// The lowest rate, in Hz. Below it lie sensor logs, not sound that could be told by words.
+pub const LOWEST_RATE: u32 = 1_000;
+
+/// The highest rate, in Hz. Recorders for bats reach 500 kHz; converters end at 768 kHz.
+pub const HIGHEST_RATE: u32 = 768_000;
+
 /// The most channels. The largest microphone arrays that write one file have 64.
 pub const MAX_CHANNELS: usize = 64;
 

@@ -25,8 +25,8 @@
 use std::f64::consts::PI;
 
 use crate::blocks::{self, Blocks};
-use crate::decode::{HIGHEST_RATE, LOWEST_RATE};
 use crate::error::Error;
+use crate::pcm::{HIGHEST_RATE, LOWEST_RATE};
 
 /// Phases that are tabulated where the exact ones are too many, for a filter of the full band.
 const MIXED_PHASES: f64 = 2048.0;

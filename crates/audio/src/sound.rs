@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::adpcm::Blocks;
-use crate::caf::Plan;
+use crate::caf_packets::Plan;
 use crate::metadata::Metadata;
 use crate::pcm::Layout;
 use crate::source::{Source, read_up_to};
