@@ -72,6 +72,8 @@ impl ThreadArgs {
 }
 
 fn main() -> ExitCode {
+    // As `hark` does.
+    hark_encode::keep_memory();
     let measured = match Cli::parse().command {
         Command::Neighbours(args) => vectors::neighbours(&args),
         Command::Encode(args) => captions::encode(&args),

@@ -1,4 +1,5 @@
-//! Elementwise kernels that are slow in the CPU backend, written for SIMD; this crate's one place with `unsafe`.
+//! Elementwise kernels that are slow in the CPU backend, written for SIMD, and the allocator's settings; this crate's one place
+//! with `unsafe` beside `towers/mn/kernels.rs`.
 //!
 //! Burn's CPU backend computes GELU one number at a time through a scalar error function: a quarter of the time of a
 //! sentence encoder, and as much again for its gradient in training. [`gelu`] does both for whole vectors and on all
@@ -79,6 +80,24 @@ const DENSITY_PEAK: f32 = 0.398_942_3;
 /// Numbers that one thread does at a time, and how many there must be before there is more than one thread.
 const PIECE: usize = 1 << 14;
 const SPLIT_FROM: usize = 1 << 16;
+
+/// Keeps memory that was freed, for the rest of the process, instead of giving it back to the system.
+///
+/// A training step frees what the next one allocates again. The system's allocator takes large blocks from the kernel one by
+/// one, gives them back when they are freed, and the kernel clears every page anew: more than a third of the CPU time of a step
+/// at full size. For programs that compute and end; a server that idles would hold its peak for ever. It has an effect with
+/// glibc's allocator only, and should come before there are other threads.
+pub fn keep_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: `mallopt` changes numbers of the allocator and may be called at any time. A setting that is turned down changes
+    // nothing.
+    unsafe {
+        // No block from the kernel on its own; never give back; grow by much at a time.
+        libc::mallopt(libc::M_MMAP_MAX, 0);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+        libc::mallopt(libc::M_TOP_PAD, 64 << 20);
+    }
+}
 
 /// x Φ(x), the exact GELU, with its gradient.
 pub(crate) fn gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {

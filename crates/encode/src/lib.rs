@@ -53,5 +53,6 @@ pub use error::{Error, name_list};
 pub use hark_nearest::{Embeddings, Failure};
 use hark_work::progress::Progress;
 pub use import::import;
+pub use kernels::keep_memory;
 pub use labels::{ClassScore, read_labels, strongest};
 pub use sentence::SentenceEncoder;

@@ -154,14 +154,14 @@ pub fn load<M: Module>(module: M, file: Checkpoint, elsewhere: &[&str]) -> Resul
 }
 
 /// The gradients of a network's parameters by their names, in the order of the names; parameters that had no part in the
-/// loss have none.
-pub fn gradients(module: &impl Module, gradients: &Gradients) -> BTreeMap<String, Vec<f32>> {
-    struct Gather<'a> {
+/// loss have none. Their numbers are taken over, not copied.
+pub fn gradients(module: &impl Module, gradients: Gradients) -> BTreeMap<String, Vec<f32>> {
+    struct Gather {
         names: Names,
-        from: &'a Gradients,
+        from: Gradients,
         found: BTreeMap<String, Vec<f32>>,
     }
-    impl ModuleVisitor for Gather<'_> {
+    impl ModuleVisitor for Gather {
         fn enter_module(&mut self, name: &str, container: &str) {
             self.names.enter(name, container);
         }
@@ -169,7 +169,7 @@ pub fn gradients(module: &impl Module, gradients: &Gradients) -> BTreeMap<String
             self.names.exit(container);
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            if let Some(gradient) = param.val().grad(self.from) {
+            if let Some(gradient) = param.val().grad_remove(&mut self.from) {
                 self.found.insert(self.names.name(), numbers(gradient));
             }
         }

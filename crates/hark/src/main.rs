@@ -78,6 +78,9 @@ fn main() -> ExitCode {
     if let Err(error) = progress::stop_on_interrupt() {
         eprintln!("hark: warning: Ctrl-C will stop without cleaning up: {error}");
     }
+    if !matches!(cli.command, Command::Serve(_)) {
+        hark_encode::keep_memory();
+    }
     let result = match cli.command {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Relevance(command) => commands::relevance::run(command),

@@ -78,7 +78,7 @@ pub fn gradients(
     if !value.is_finite() {
         return Ok((value, Gradients::new()));
     }
-    Ok((value, weights_file::gradients(network, &loss.backward())))
+    Ok((value, weights_file::gradients(network, loss.backward())))
 }
 
 /// A network with random weights that is ready to learn, for measuring time.

@@ -471,7 +471,7 @@ fn train(file: &Trainings, case: &TrainingCase, network: DualEncoder) -> Trained
             let text = network.text.as_ref().unwrap().forward(&texts, None).unwrap();
             let loss = objective.loss(text, audio, &targets, &device);
             trained.losses.push(numbers(loss.clone().inner())[0].into());
-            accumulate(&mut gradients, weights_file::gradients(network, &loss.backward()));
+            accumulate(&mut gradients, weights_file::gradients(network, loss.backward()));
         }
         scale(&mut gradients, 1.0 / case.accumulate as f32);
         trained.norms.push(match case.max_norm {

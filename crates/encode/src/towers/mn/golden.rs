@@ -162,7 +162,7 @@ fn a_training_step_equals_the_reference() {
         assert_near(&probabilities, &case.batch_probabilities, 3e-5, &what);
         assert_near(&features, &case.batch_features, 3e-5, &what);
         let loss = out.slice([0..case.segments, 0..527]).sum();
-        let gradients = weights_file::gradients(&network, &loss.backward());
+        let gradients = weights_file::gradients(&network, loss.backward());
         for (theirs, ours) in [
             ("features.0.0.weight", "stem.weight"),
             ("features.1.block.0.0.weight", "blocks.0.depthwise.weight"),
