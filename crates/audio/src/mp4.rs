@@ -16,6 +16,7 @@ use symphonia::core::codecs::audio::well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CO
 
 use crate::chunks::big;
 use crate::metadata::{Metadata, clean, keep_first};
+use crate::opus::head_of_mp4;
 use crate::pcm::{Coding, Layout};
 use crate::source::Places;
 use crate::track::{
@@ -736,7 +737,7 @@ impl Entry {
                     .and_then(flac_stream_info),
             ),
             b"Opus" => {
-                let head = [b"OpusHead", find(b"dOps").unwrap_or_default()].concat();
+                let head = head_of_mp4(find(b"dOps").unwrap_or_default());
                 coded(CODEC_ID_OPUS, Some(&head))
             }
             b"sowt" if (1..=4).contains(&width) => linear(Coding::Integer(width), false),

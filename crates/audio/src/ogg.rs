@@ -3,8 +3,8 @@
 //! In: a source whose first bytes, after ID3v2 tags or none, are an Ogg page. Out: the packets of the first audio stream that can be
 //! decoded, then those of the streams chained to it, and the texts of the comment header. Pages follow RFC 3533, the mappings RFC 7845
 //! (Opus), the Vorbis I specification and RFC 9639 (FLAC). Streams beside the chosen one are passed over. A page whose checksum
-//! is wrong and pages that are missing by their numbers are reported; packets with parts in them are left out. A file whose last stream
-//! has no last page is cut short.
+//! is wrong and pages that are missing by their numbers are reported; packets with parts in them are left out. Pages that are missing
+//! right after the headers are not: such a file was recorded from a broadcast. A file whose last stream has no last page is cut short.
 //!
 //! This is written here because symphonia leaves out pages with wrong checksums without saying so and refuses files that are cut within
 //! the first pages.
@@ -34,6 +34,9 @@ const MAX_PACKET: usize = 16 << 20;
 
 /// How far the headers of a stream are searched for.
 const MAX_BYTES_OF_HEADERS: u64 = 64 << 20;
+
+/// As many pages are not lost, but were sent before a recording began.
+const MANY_PAGES: u32 = 100;
 
 /// First packets of streams that are not decoded here.
 const FOREIGN: [(&[u8], &str); 4] = [
@@ -248,6 +251,8 @@ struct Stream {
     /// Whether a part of the packet is lost.
     torn: bool,
     ended: bool,
+    /// Pages with packets of sound so far.
+    heard: u64,
 }
 
 impl Stream {
@@ -261,6 +266,7 @@ impl Stream {
             part: Vec::new(),
             torn: false,
             ended: false,
+            heard: 0,
         }
     }
 
@@ -440,7 +446,9 @@ fn take_page(stream: &mut Stream, page: Page, lost: bool, out: &mut VecDeque<Uni
     stream.sequence = page.sequence.wrapping_add(1);
     // Damage that leaves the numbers whole lies between the pages of the stream, or in those of another one.
     let torn = begun && missing != 0;
-    if torn && stream.ready {
+    // A recording of a broadcast has the headers and then the pages from the moment on when it began.
+    let joined = stream.heard == 0 && !lost && missing > MANY_PAGES;
+    if torn && stream.ready && !joined {
         let how = if lost { "damaged" } else { "missing" };
         let what = match missing {
             1 => format!("an Ogg page is {how}"),
@@ -486,6 +494,7 @@ fn take_page(stream: &mut Stream, page: Page, lost: bool, out: &mut VecDeque<Uni
             given = true;
         }
     }
+    stream.heard += u64::from(given);
     let counted = given || (last && sound);
     if let Some(granule) = page.granule.filter(|_| counted && stream.kind != Kind::Flac) {
         out.push_back(Unit::At(granule));

@@ -1,6 +1,6 @@
 //! Opus packets to samples.
 //!
-//! In: the identification header (RFC 7845, section 5.1, or the `dOps` box of MP4) and packets. Out: interleaved
+//! In: the identification header (RFC 7845, section 5.1, or made of the `dOps` box of MP4) and packets. Out: interleaved
 //! 16-bit samples at 48 kHz, mixed to one channel. The output gain of the header is applied here and not in the
 //! decoder, which would clip. Channel mapping families 0, 1 and 255 are known; the ambisonic families 2 and 3 are
 //! refused, because the mean of their channels is not a downmix.
@@ -26,7 +26,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Version 0 is the layout of MP4, with the highest byte first; all others have the lowest first.
+    /// The lowest byte comes first, in files of version 0 too: some old Ogg and WebM files have it.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let short = || "the Opus header is too short".to_owned();
         let body = bytes
@@ -34,9 +34,8 @@ impl Head {
             .ok_or("the Opus header is missing")?;
         let (fixed, rest) = body.split_first_chunk::<11>().ok_or_else(short)?;
         let [version, channels, skip0, skip1, _, _, _, _, gain0, gain1, family] = *fixed;
-        let of = |a, b| if version == 0 { [a, b] } else { [b, a] };
-        let pre_skip = u64::from(u16::from_be_bytes(of(skip0, skip1)));
-        let decibels = f32::from(i16::from_be_bytes(of(gain0, gain1))) / 256.0;
+        let pre_skip = u64::from(u16::from_le_bytes([skip0, skip1]));
+        let decibels = f32::from(i16::from_le_bytes([gain0, gain1])) / 256.0;
         if version > 15 {
             return Err(format!("version {version} of the Opus header"));
         }
@@ -62,6 +61,18 @@ impl Head {
             mapping,
         })
     }
+}
+
+/// The header that a `dOps` box of MP4 stands for. The box has the highest byte of numbers first.
+pub(crate) fn head_of_mp4(dops: &[u8]) -> Vec<u8> {
+    let mut head = [b"OpusHead", dops].concat();
+    let numbers = [(8 + 2, 2), (8 + 4, 4), (8 + 8, 2)];
+    for (at, size) in numbers {
+        if let Some(number) = head.get_mut(at..at + size) {
+            number.reverse();
+        }
+    }
+    head
 }
 
 /// The decoder of one stream.
@@ -140,8 +151,12 @@ mod tests {
         assert_eq!((ogg.channels, ogg.pre_skip, ogg.coupled), (2, 0x138, 1));
         // 0xfa00 is -1536, that is -6 dB.
         assert!((ogg.gain - 0.501_187).abs() < 1e-6, "{}", ogg.gain);
-        let mp4 = Head::parse(&head(0, 1, 0, &[])).unwrap();
-        assert_eq!((mp4.channels, mp4.pre_skip, mp4.coupled), (1, 0x3801, 0));
+        // Some old files have the version 0 and the same order.
+        let old = Head::parse(&head(0, 1, 0, &[])).unwrap();
+        assert_eq!((old.channels, old.pre_skip, old.coupled), (1, 0x138, 0));
+        let mp4 = Head::parse(&head_of_mp4(&head(0, 1, 0, &[])[8..])).unwrap();
+        assert_eq!((mp4.channels, mp4.pre_skip), (1, 0x3801));
+        assert!(Head::parse(&head_of_mp4(&[0, 2, 1])).is_err());
     }
 
     #[test]

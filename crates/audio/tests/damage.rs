@@ -242,6 +242,36 @@ fn a_damaged_ogg_page_is_reported_with_its_time() {
     assert!(damage.what.contains("ends before"), "{damage:?}");
 }
 
+/// A recording of a broadcast has the headers and then the pages of some hours later.
+#[test]
+fn ogg_recorded_from_the_middle_is_whole() {
+    let (file, places) = small_pages();
+    for (later, whole) in [(3_000_u32, true), (3, false)] {
+        let mut pages = file[places[3]..].to_vec();
+        for &place in &places[3..] {
+            let at = place - places[3] + 18;
+            let number = u32::from_le_bytes(*pages[at..].first_chunk().unwrap());
+            pages[at..at + 4].copy_from_slice(&(number - 3 + later).to_le_bytes());
+        }
+        let mut joined = [&file[..places[0]], &pages].concat();
+        mend_ogg(&mut joined);
+        let found = decode_bytes(joined).unwrap();
+        assert_eq!(found.damage.is_none(), whole, "{:?}", found.damage);
+        assert_eq!(found.samples.len(), 48_000 - 3 * 4_800);
+    }
+}
+
+/// Version 0 of the header, with numbers in the order of all others: the first 312 samples are the run-up, and not 14337.
+#[test]
+fn opus_of_version_0() {
+    let mut file = bytes("mono.opus");
+    let head = file.windows(8).position(|part| part == b"OpusHead").unwrap();
+    file[head + 8] = 0;
+    mend_ogg(&mut file);
+    let found = decode_bytes(file).unwrap();
+    assert!(found.samples == decode("mono.opus").unwrap().samples);
+}
+
 #[test]
 fn ogg_flac_cut_short_gives_what_is_there() {
     let file = bytes("flac.oga");
