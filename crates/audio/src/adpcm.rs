@@ -104,6 +104,14 @@ impl Blocks {
         whole.saturating_add(self.frames_in((bytes % self.bytes as u64) as usize) as u64)
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn frames(&self) -> usize {
+        self.frames
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self.form {
             Form::Microsoft => "adpcm_ms",

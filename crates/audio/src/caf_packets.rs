@@ -10,7 +10,7 @@ use symphonia::core::codecs::audio::well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CO
 
 use crate::chunks::big;
 use crate::metadata::Metadata;
-use crate::mp4::decoder_config;
+use crate::mp4_entry::decoder_config;
 use crate::source::{Places, Source};
 use crate::track::{CUT, Coded, Demux, Heard, Refusal, Unit, flac_stream_info, header_fault, parameters};
 

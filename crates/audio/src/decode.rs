@@ -86,6 +86,8 @@ pub struct Decoder {
     expected: Option<u64>,
     /// The header promises more bytes than there are.
     cut: bool,
+    /// How many frames make the file whole, whatever follows them.
+    enough: Option<u64>,
     block: Vec<f32>,
     /// The block is the first one and was not given yet.
     first: bool,
@@ -287,7 +289,9 @@ impl Decoder {
                     error => error,
                 })?;
                 sound.container.clone_into(&mut decoder.info.container);
-                decoder.cut = sound.bytes.is_some_and(|bytes| bytes > there);
+                let mut more = sound.more.iter();
+                decoder.cut = sound.bytes.is_some_and(|bytes| bytes > there)
+                    || more.any(|&(place, bytes)| place.saturating_add(bytes) > length);
                 return Ok(decoder);
             }
             Kind::Table(plan) => {
@@ -316,7 +320,15 @@ impl Decoder {
     }
 
     fn packets(source: Box<dyn Source>, length: u64, name: &Path, own: Metadata) -> Result<Self, Error> {
-        Self::packets_of(Packets::open(source, length), name, own)
+        match Packets::open(source, length) {
+            Err(Refusal::Blocks(found)) => {
+                let (source, sound, frames) = *found;
+                let mut decoder = Self::sound(source, length, name, sound)?;
+                decoder.enough = frames;
+                Ok(decoder)
+            }
+            opened => Self::packets_of(opened, name, own),
+        }
     }
 
     fn packets_of(
@@ -355,6 +367,7 @@ impl Decoder {
             body,
             expected,
             cut: false,
+            enough: None,
             block: Vec::new(),
             first: false,
             frames: 0,
@@ -453,7 +466,9 @@ impl Decoder {
     }
 
     fn stop(&mut self, what: String) -> Result<(), Error> {
-        self.note(what);
+        if what != CUT || !self.is_enough() {
+            self.note(what);
+        }
         self.ended = true;
         self.check_not_empty()
     }
@@ -474,10 +489,15 @@ impl Decoder {
                 found
             };
             self.note(format!("the header declares {all}, but only {found} are there"));
-        } else if self.cut {
+        } else if self.cut && !self.is_enough() {
             self.note(CUT.to_owned());
         }
         self.check_not_empty()
+    }
+
+    fn is_enough(&self) -> bool {
+        let frames = self.frames + self.block.len() as u64;
+        self.enough.is_some_and(|enough| frames >= enough)
     }
 
     fn check_not_empty(&self) -> Result<(), Error> {
@@ -563,7 +583,7 @@ fn refusal(path: &Path, refusal: Refusal) -> Error {
             container,
             what,
         },
-        Refusal::NoAudio => Error::NoAudio { path },
+        Refusal::NoAudio | Refusal::Blocks(_) => Error::NoAudio { path },
         Refusal::Codec { codec, what } => Error::Codec { path, codec, what },
         Refusal::BrokeDown => Error::Decoder { path },
         Refusal::Channels(channels) => Error::Channels { path, channels },

@@ -12,17 +12,12 @@
 
 use std::io;
 
-use symphonia::core::codecs::audio::well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_FLAC, CODEC_ID_OPUS};
-
 use crate::chunks::big;
 use crate::metadata::{Metadata, clean, keep_first};
-use crate::opus::head_of_mp4;
-use crate::pcm::{Coding, Layout};
+use crate::mp4_entry::Entry;
+use crate::quicktime;
 use crate::source::Places;
-use crate::track::{
-    CUT, Coded, Demux, Heard, Refusal, Unit, flac_stream_info, header_fault, mpeg_frame, parameters,
-    unsupported,
-};
+use crate::track::{CUT, Coded, Demux, Heard, Refusal, Unit, header_fault, mpeg_frame, parameters};
 
 /// More boxes than this at one level are not looked at. Fragments are walked one at a time and do not count.
 const MAX_BOXES: usize = 4096;
@@ -39,31 +34,6 @@ const MAX_SAMPLE: u64 = 16 << 20;
 /// Bytes of uncompressed sound that are handed out together.
 const LINEAR_BYTES: u64 = 64 << 10;
 
-/// Names of codecs that are not decoded here, as others call them.
-const FOREIGN: [(&[u8; 4], &str); 21] = [
-    (b"ac-3", "ac3"),
-    (b"sac3", "ac3"),
-    (b"ec-3", "eac3"),
-    (b"ac-4", "ac4"),
-    (b"dtsc", "dts"),
-    (b"dtsh", "dts"),
-    (b"dtsl", "dts"),
-    (b"dtse", "dts"),
-    (b"dtsx", "dts"),
-    (b"mlpa", "truehd"),
-    (b"samr", "amr"),
-    (b"sawb", "amr-wb"),
-    (b"sawp", "amr-wb+"),
-    (b"sevc", "evrc"),
-    (b"sqcp", "qcelp"),
-    (b"mha1", "mpeg-h"),
-    (b"mhm1", "mpeg-h"),
-    (b"iamf", "iamf"),
-    (b"QDM2", "qdesign"),
-    (b"ima4", "adpcm ima4"),
-    (b"wma ", "wma"),
-];
-
 pub(crate) fn is_mp4(head: &[u8]) -> bool {
     let first = head.get(4..8);
     let names = [
@@ -75,14 +45,14 @@ pub(crate) fn is_mp4(head: &[u8]) -> bool {
 
 /// A box: its name and where its body is.
 #[derive(Clone, Copy)]
-struct Part {
-    name: [u8; 4],
-    start: u64,
-    end: u64,
+pub(crate) struct Part {
+    pub name: [u8; 4],
+    pub start: u64,
+    pub end: u64,
 }
 
 /// The box at a place; its end may lie beyond the file's. `None` if none begins there.
-fn read_part(source: &mut Places, at: u64, limit: u64) -> io::Result<Option<Part>> {
+pub(crate) fn read_part(source: &mut Places, at: u64, limit: u64) -> io::Result<Option<Part>> {
     if limit.saturating_sub(at) < 8 {
         return Ok(None);
     }
@@ -107,7 +77,7 @@ fn read_part(source: &mut Places, at: u64, limit: u64) -> io::Result<Option<Part
 }
 
 /// All boxes of one level. One that goes beyond its parent ends the list.
-fn parts(source: &mut Places, start: u64, end: u64) -> io::Result<Vec<Part>> {
+pub(crate) fn parts(source: &mut Places, start: u64, end: u64) -> io::Result<Vec<Part>> {
     let mut found = Vec::new();
     let mut at = start;
     while found.len() < MAX_BOXES {
@@ -124,7 +94,7 @@ fn parts(source: &mut Places, start: u64, end: u64) -> io::Result<Vec<Part>> {
 }
 
 /// The boxes within one that is in memory.
-fn within(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+pub(crate) fn within(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     std::iter::from_fn(move || {
         let size = usize::try_from(big(body, 0, 4)?).ok()?;
         let name = *body.get(4..8)?.first_chunk::<4>()?;
@@ -135,13 +105,13 @@ fn within(mut body: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
     })
 }
 
-fn load(source: &mut Places, part: Part, most: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn load(source: &mut Places, part: Part, most: u64) -> io::Result<Vec<u8>> {
     source.read(part.start, (part.end - part.start).min(most) as usize)
 }
 
 /// One track as `moov` describes it.
 #[derive(Default)]
-struct Track {
+pub(crate) struct Track {
     id: u64,
     is_sound: bool,
     timescale: u64,
@@ -232,7 +202,7 @@ impl Track {
     }
 
     /// The size of sample `n`; `None` after the last.
-    fn size(&self, n: u64) -> Option<u64> {
+    pub(crate) fn size(&self, n: u64) -> Option<u64> {
         let n = usize::try_from(n).ok()?;
         let (same, count) = (big(&self.sizes, 4, 4)?, big(&self.sizes, 8, 4)?);
         if n as u64 >= count {
@@ -252,7 +222,16 @@ impl Track {
         }
     }
 
-    fn offset(&self, chunk: u64) -> Option<u64> {
+    pub(crate) fn samples(&self) -> u64 {
+        big(&self.sizes, 8, 4).unwrap_or(0)
+    }
+
+    /// The size that all samples have, if it is one.
+    pub(crate) fn same_size(&self) -> Option<u64> {
+        big(&self.sizes, 4, 4).filter(|&same| same > 0 && !self.small_sizes)
+    }
+
+    pub(crate) fn offset(&self, chunk: u64) -> Option<u64> {
         let chunk = usize::try_from(chunk)
             .ok()
             .filter(|_| chunk < u64::from(u32::MAX))?;
@@ -264,7 +243,7 @@ impl Track {
     }
 
     /// First chunk counted from 0, samples per chunk and description of the run of chunks `n`.
-    fn run(&self, n: usize) -> Option<(u64, u64, u64)> {
+    pub(crate) fn run(&self, n: usize) -> Option<(u64, u64, u64)> {
         let field = |i: usize| big(&self.chunks, 8 + 12 * n + 4 * i, 4);
         (n < big(&self.chunks, 4, 4)? as usize)
             .then(|| Some((field(0)?.saturating_sub(1), field(1)?, field(2)?)))?
@@ -324,20 +303,7 @@ pub(crate) struct Mp4 {
 impl Mp4 {
     pub(crate) fn open(mut source: Places) -> Result<(Self, Heard), Refusal> {
         let length = source.length();
-        let moov = find_moov(&mut source).map_err(Refusal::Read)?;
-        let moov = match moov {
-            Some(moov) => moov,
-            None if is_segment(&mut source).map_err(Refusal::Read)? => {
-                return Err(header_fault(
-                    "mp4",
-                    "a media segment without its initialization segment",
-                ));
-            }
-            None => return Err(header_fault("mp4", "the file has no index (`moov`)")),
-        };
-        if moov.end > length {
-            return Err(header_fault("mp4", "the file ends within its index (`moov`)"));
-        }
+        let moov = index(&mut source)?;
         let mut tracks = Vec::new();
         let mut metadata = Metadata::default();
         let mut gapless = None;
@@ -368,7 +334,11 @@ impl Mp4 {
             return Err(Refusal::NoAudio);
         }
         let track = tracks.swap_remove(0);
-        let entry = Entry::parse(&track.descriptions)?;
+        let (entry, packing) = Entry::parse(&track.descriptions)?;
+        if let Some(sound) = quicktime::sound(&track, &entry, packing, length, &metadata) {
+            let frames = (track.timescale == u64::from(sound.rate)).then(|| track.ticks());
+            return Err(Refusal::Blocks(Box::new((source.into_inner(), sound, frames))));
+        }
         let defaults = within(&extends)
             .filter(|(name, body)| name == b"trex" && big(body, 4, 4) == Some(track.id))
             .map(|(_, body)| Defaults {
@@ -445,6 +415,7 @@ impl Mp4 {
                     rate,
                 ))
             }
+            Entry::Adpcm(..) => Err(header_fault("mp4", "there is no sample")),
         }
     }
 
@@ -586,9 +557,28 @@ impl Mp4 {
     }
 }
 
+/// The index, in full.
+fn index(source: &mut Places) -> Result<Part, Refusal> {
+    let moov = match find_moov(source).map_err(Refusal::Read)? {
+        Some(moov) => moov,
+        None if is_segment(source).map_err(Refusal::Read)? => {
+            return Err(header_fault(
+                "mp4",
+                "a media segment without its initialization segment",
+            ));
+        }
+        None => return Err(header_fault("mp4", "the file has no index (`moov`)")),
+    };
+    if moov.end > source.length() {
+        return Err(header_fault("mp4", "the file ends within its index (`moov`)"));
+    }
+    quicktime::expanded(source, moov)
+}
+
 fn find_moov(source: &mut Places) -> io::Result<Option<Part>> {
     let length = source.length();
     let mut at = 0;
+    let mut free = None;
     for _ in 0..1_000_000 {
         let Some(part) = read_part(source, at, length)? else {
             break;
@@ -596,9 +586,16 @@ fn find_moov(source: &mut Places) -> io::Result<Option<Part>> {
         if &part.name == b"moov" {
             return Ok(Some(part));
         }
+        // Writers that replace an index rename the old one, and may leave it the only one.
+        if free.is_none() && matches!(&part.name, b"free" | b"skip") {
+            let inner = read_part(source, part.start, part.end)?;
+            free = inner
+                .filter(|inner| matches!(&inner.name, b"mvhd" | b"cmov"))
+                .map(|_| part);
+        }
         at = part.end;
     }
-    Ok(None)
+    Ok(free)
 }
 
 /// True if fragments come without an index, as parts of a stream do.
@@ -655,181 +652,6 @@ fn fragment(moof: &[u8], start: u64, track: u64, defaults: Defaults) -> Option<(
         first = first.or(Some(base));
     }
     first.filter(|_| !sizes.is_empty()).map(|first| (first, sizes))
-}
-
-/// How samples are coded.
-enum Entry {
-    Linear(Layout, u32),
-    Coded(Box<symphonia::core::codecs::audio::AudioCodecParameters>),
-    /// MP3 and its relatives.
-    Mpeg,
-}
-
-impl Entry {
-    /// The first sample description (ISO/IEC 14496-12, 12.2.3, and QuickTime's versions 1 and 2 of it).
-    fn parse(descriptions: &[u8]) -> Result<Self, Refusal> {
-        let short = || header_fault("mp4", "the sample description is too short");
-        let plain = descriptions.first() == Some(&0);
-        let (format, body) = descriptions
-            .get(8..)
-            .and_then(|d| within(d).next())
-            .ok_or_else(short)?;
-        let field = |at, size| big(body, at, size).ok_or_else(short);
-        let version = field(8, 2)?;
-        let (mut channels, mut bits) = (field(16, 2)? as usize, field(18, 2)?);
-        let mut rate = field(24, 4)? as u32 >> 16;
-        let mut float = false;
-        let mut big_endian = true;
-        let inner = match version {
-            1 if plain => body.get(44..),
-            2 if plain => {
-                rate = f64::from_bits(field(32, 8)?).round().clamp(0.0, 4e9) as u32;
-                channels = field(40, 4)? as usize;
-                bits = field(48, 4)?;
-                let flags = field(52, 4)?;
-                (float, big_endian) = (flags & 1 != 0, flags & 2 != 0);
-                body.get(64..)
-            }
-            _ => body.get(28..),
-        };
-        let inner = inner.unwrap_or_default();
-        let find = |wanted: &[u8; 4]| {
-            let nested = within(inner)
-                .filter(|(name, _)| name == b"wave")
-                .flat_map(|(_, wave)| within(wave));
-            within(inner)
-                .chain(nested)
-                .find(|(name, _)| name == wanted)
-                .map(|(_, body)| body)
-        };
-        if find(b"enda").and_then(|body| big(body, 0, 2)) == Some(1) {
-            big_endian = false;
-        }
-        let linear = |coding, big_endian| {
-            Ok(Self::Linear(
-                Layout {
-                    coding,
-                    big_endian,
-                    channels,
-                },
-                rate,
-            ))
-        };
-        let coded =
-            |codec, extra: Option<&[u8]>| Ok(Self::Coded(Box::new(parameters(codec, rate, channels, extra))));
-        let width = bits.div_ceil(8) as usize;
-        match &format {
-            b"mp4a" => match find(b"esds").map(decoder_config) {
-                Some(Some((0x40 | 0x66..=0x68, specific))) => coded(CODEC_ID_AAC, Some(specific)),
-                Some(Some((0x69 | 0x6b, _))) => Ok(Self::Mpeg),
-                Some(Some((other, _))) => Err(unsupported(object_type(other))),
-                _ => Err(header_fault(
-                    "mp4",
-                    "an `mp4a` track without a decoder configuration",
-                )),
-            },
-            b".mp3" | b"mp3 " | b"ms\0\x55" => Ok(Self::Mpeg),
-            b"alac" => coded(CODEC_ID_ALAC, find(b"alac").and_then(|body| body.get(4..))),
-            b"fLaC" => coded(
-                CODEC_ID_FLAC,
-                find(b"dfLa")
-                    .and_then(|body| body.get(4..))
-                    .and_then(flac_stream_info),
-            ),
-            b"Opus" => {
-                let head = head_of_mp4(find(b"dOps").unwrap_or_default());
-                coded(CODEC_ID_OPUS, Some(&head))
-            }
-            b"sowt" if (1..=4).contains(&width) => linear(Coding::Integer(width), false),
-            b"twos" | b"NONE" if (1..=4).contains(&width) => linear(Coding::Integer(width), true),
-            b"raw " if width == 1 => linear(Coding::Unsigned8, true),
-            b"in24" => linear(Coding::Integer(3), big_endian),
-            b"in32" => linear(Coding::Integer(4), big_endian),
-            b"fl32" => linear(Coding::Float32, big_endian),
-            b"fl64" => linear(Coding::Float64, big_endian),
-            b"alaw" => linear(Coding::ALaw, true),
-            b"ulaw" => linear(Coding::MuLaw, true),
-            b"lpcm" if float && bits == 64 => linear(Coding::Float64, big_endian),
-            b"lpcm" if float => linear(Coding::Float32, big_endian),
-            b"lpcm" if (1..=4).contains(&width) => linear(Coding::Integer(width), big_endian),
-            b"ipcm" | b"fpcm" => {
-                let (coding, little) = pcm(format == *b"fpcm", find(b"pcmC").unwrap_or_default(), bits)?;
-                linear(coding, !little)
-            }
-            b"enca" => Err(unsupported("encrypted")),
-            other => {
-                let known = FOREIGN.iter().find(|(theirs, _)| *theirs == other);
-                let name = String::from_utf8_lossy(other).trim().escape_debug().to_string();
-                Err(unsupported(known.map_or(name, |&(_, ours)| ours.to_owned())))
-            }
-        }
-    }
-}
-
-/// Samples as ISO/IEC 23003-5 configures them, and whether the low byte comes first.
-fn pcm(float: bool, config: &[u8], bits: u64) -> Result<(Coding, bool), Refusal> {
-    let little = big(config, 4, 1).unwrap_or(0) & 1 != 0;
-    let bytes = big(config, 5, 1).unwrap_or(bits).div_ceil(8) as usize;
-    let coding = match (float, bytes) {
-        (true, 8) => Coding::Float64,
-        (true, 4) => Coding::Float32,
-        (false, 1..=4) => Coding::Integer(bytes),
-        _ => return Err(header_fault("mp4", format!("samples of {bytes} bytes"))),
-    };
-    Ok((coding, little))
-}
-
-/// Codecs of the registry of object types that nothing here decodes.
-fn object_type(number: u8) -> String {
-    match number {
-        0xa5 => "ac3".to_owned(),
-        0xa6 => "eac3".to_owned(),
-        0xa9..=0xac => "dts".to_owned(),
-        0xdd => "vorbis in mp4".to_owned(),
-        0xe1 => "qcelp".to_owned(),
-        number => format!("object type {number:#x}"),
-    }
-}
-
-/// The object type and the decoder's own configuration out of an `esds` box (ISO/IEC 14496-1, 7.2.6).
-pub(crate) fn decoder_config(esds: &[u8]) -> Option<(u8, &[u8])> {
-    let (3, es, _) = descriptor(esds.get(4..)?)? else {
-        return None;
-    };
-    let flags = *es.get(2)?;
-    let mut skip = 3;
-    skip += if flags & 0x80 != 0 { 2 } else { 0 };
-    skip += if flags & 0x40 != 0 {
-        1 + usize::from(*es.get(skip)?)
-    } else {
-        0
-    };
-    skip += if flags & 0x20 != 0 { 2 } else { 0 };
-    let (4, config, _) = descriptor(es.get(skip..)?)? else {
-        return None;
-    };
-    let kind = *config.first()?;
-    let specific = match descriptor(config.get(13..).unwrap_or_default()) {
-        Some((5, specific, _)) => specific,
-        _ => &[],
-    };
-    Some((kind, specific))
-}
-
-/// A descriptor: its tag, its body, what follows. Sizes have seven bits a byte; bodies may be cut.
-fn descriptor(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&tag, mut rest) = bytes.split_first()?;
-    let mut size = 0;
-    for _ in 0..4 {
-        let (&byte, after) = rest.split_first()?;
-        rest = after;
-        size = size << 7 | usize::from(byte & 0x7f);
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
-    let (body, after) = rest.split_at(size.min(rest.len()));
-    Some((tag, body, after))
 }
 
 /// Texts in `udta`: QuickTime's own, and those of iTunes in `meta`. Returns the run-up and the length of the gapless
@@ -900,19 +722,6 @@ fn parse_gapless(text: &[u8]) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn descriptors_with_sizes_of_every_length() {
-        let long = [3, 0x80, 0x80, 0x80, 25, 0, 1, 0];
-        let config = [
-            4, 17, 0x40, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 2, 0x12, 0x10,
-        ];
-        let esds = [&[0; 4][..], &long, &config].concat();
-        assert_eq!(decoder_config(&esds), Some((0x40, &[0x12, 0x10][..])));
-        for length in 0..20 {
-            let _ = decoder_config(&esds[..length]);
-        }
-    }
 
     #[test]
     fn the_gapless_tag() {

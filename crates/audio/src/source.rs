@@ -4,6 +4,7 @@
 //! really arrive, so a bound on the bytes per step bounds the memory, whatever the header says.
 
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -136,7 +137,12 @@ pub(crate) struct Places {
     buffer: Vec<u8>,
     /// The place of the buffer's first byte.
     start: u64,
+    /// What is read at [`BESIDE`] and after it.
+    beside: Vec<u8>,
 }
+
+/// A place that no file reaches.
+const BESIDE: u64 = 1 << 62;
 
 impl Places {
     pub(crate) fn new(inner: Box<dyn Source>, length: u64) -> Self {
@@ -145,6 +151,7 @@ impl Places {
             length,
             buffer: Vec::new(),
             start: 0,
+            beside: Vec::new(),
         }
     }
 
@@ -154,6 +161,12 @@ impl Places {
 
     pub(crate) fn length(&self) -> u64 {
         self.length
+    }
+
+    /// Makes bytes that are not in the source as they are readable; returns their place.
+    pub(crate) fn put_beside(&mut self, bytes: Vec<u8>) -> Range<u64> {
+        self.beside = bytes;
+        BESIDE..BESIDE + self.beside.len() as u64
     }
 
     /// Up to `count` bytes from `place` on: fewer only where the source ends. Space grows with what is there, not with
@@ -173,6 +186,10 @@ impl Places {
 
     /// Some bytes from `place` on, none at the end.
     fn part(&mut self, place: u64) -> io::Result<&[u8]> {
+        if let Some(at) = place.checked_sub(BESIDE) {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            return Ok(self.beside.get(at..).unwrap_or_default());
+        }
         let inside = |start: u64, held: usize| {
             let offset = usize::try_from(place.checked_sub(start)?).ok()?;
             (offset < held).then_some(offset)

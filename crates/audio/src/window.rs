@@ -9,6 +9,8 @@ pub(crate) struct Window {
     inner: Box<dyn Source>,
     /// Place in `inner`, size.
     parts: Vec<(u64, u64)>,
+    /// Where each part ends here.
+    ends: Vec<u64>,
     length: u64,
     position: u64,
     /// Where `inner` stands, if it does not need to be moved.
@@ -17,12 +19,16 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn new(inner: Box<dyn Source>, parts: Vec<(u64, u64)>) -> Self {
-        let length = parts
-            .iter()
-            .fold(0_u64, |sum, &(_, size)| sum.saturating_add(size));
+        let mut length = 0_u64;
+        let add = |&(_, size): &(u64, u64)| {
+            length = length.saturating_add(size);
+            length
+        };
+        let ends = parts.iter().map(add).collect();
         Self {
             inner,
             parts,
+            ends,
             length,
             position: 0,
             stands: None,
@@ -35,14 +41,10 @@ impl Window {
 
     /// The place in `inner` of the position, and how many bytes follow it in its part.
     fn place(&self) -> Option<(u64, u64)> {
-        let mut offset = self.position;
-        for &(start, size) in &self.parts {
-            if offset < size {
-                return Some((start.checked_add(offset)?, size - offset));
-            }
-            offset -= size;
-        }
-        None
+        let part = self.ends.partition_point(|&end| end <= self.position);
+        let (&(start, size), &end) = (self.parts.get(part)?, self.ends.get(part)?);
+        let left = end - self.position;
+        Some((start.checked_add(size.checked_sub(left)?)?, left))
     }
 }
 
