@@ -78,8 +78,39 @@ pub(crate) fn is_open(config: &[u8]) -> bool {
         .is_some_and(|start| !start.is_simple() || start.extended || start.rate <= HIGHEST_CORE)
 }
 
+/// The configuration without the mark of a core coder whose delay does not follow, which some writers set.
+pub(crate) fn mended(config: &[u8]) -> Vec<u8> {
+    let mut config = config.to_vec();
+    if let [first, second] = config.as_mut_slice()
+        && (1..=4).contains(&(*first >> 3))
+        && *second & 2 != 0
+    {
+        *second &= !2;
+    }
+    config
+}
+
+/// The configuration of the lower band alone of HE-AAC, as AAC-LC of one or two channels.
+pub(crate) fn lower_band(config: &[u8]) -> Option<[u8; 2]> {
+    let start = Start::parse(config)?;
+    let index = RATES.iter().position(|&rate| rate == start.rate)? as u8;
+    let plain = matches!(start.object, 5 | 29) && matches!(start.channels, 1 | 2);
+    plain.then_some([2 << 3 | index >> 1, index << 7 | start.channels << 3])
+}
+
+/// MP3 within MP4 by an old draft, which has the number of HE-AAC v2 (ISO/IEC 14496-3, W6132, annex YYYY).
+fn is_mp3_on_4(config: &[u8]) -> bool {
+    let bytes = |at| config.get(at).copied().map_or(0, u32::from);
+    let bits = bytes(0) << 24 | bytes(1) << 16 | bytes(2) << 8 | bytes(3);
+    let after = bits << 13;
+    bits >> 27 == 29 && after >> 29 & 3 != 0 && after & 0x1f80_0000 == 0
+}
+
 /// What a configuration names that nothing here decodes.
 pub(crate) fn foreign(config: &[u8]) -> Option<&'static str> {
+    if is_mp3_on_4(config) {
+        return Some("mp3on4");
+    }
     Some(match Start::parse(config)?.object {
         8 => "celp",
         9 => "hvxc",
@@ -111,26 +142,43 @@ pub(crate) fn of_adts(head: &[u8]) -> Option<[u8; 2]> {
 }
 
 impl Aac {
-    /// A decoder, if these packets need one that symphonia is not.
-    pub(crate) fn new<'a>(config: &[u8], packets: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
-        let start = Start::parse(config)?;
-        let open = || Decoder::from_asc(config, DecodeOptions::unbounded()).ok();
+    /// A decoder, if these packets need one that symphonia is not. An error if there is none: what is wrong with the packets.
+    pub(crate) fn new<'a>(
+        config: &[u8],
+        packets: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Option<Self>, String> {
+        let Some(start) = Start::parse(config) else {
+            return Ok(None);
+        };
+        let open =
+            || Decoder::from_asc(config, DecodeOptions::unbounded()).map_err(|fault| fault.to_string());
         let mut found = None;
-        let mut probe = open()?;
+        let mut first = None;
+        let mut probe = match open() {
+            Ok(probe) => probe,
+            Err(_) if start.is_simple() => return Ok(None),
+            Err(fault) => return Err(fault),
+        };
         for packet in packets {
             let done = probe.decode_au(packet, |frame| {
                 let shape = (frame.sample_rate, frame.planar.len());
                 found = found.max(Some(shape).filter(|&(_, channels)| channels > 0));
                 Ok(())
             });
-            if done.is_err() {
+            if let Err(fault) = done {
+                first.get_or_insert(fault.to_string());
                 probe = open()?;
             }
         }
-        let (rate, channels) = found?;
+        let Some((rate, channels)) = found else {
+            return match first.filter(|_| !start.is_simple()) {
+                Some(fault) => Err(fault),
+                None => Ok(None),
+            };
+        };
         let upper = rate > start.rate;
         if start.is_simple() && !upper {
-            return None;
+            return Ok(None);
         }
         let name = match (start.object, upper) {
             (29, _) => "he-aac v2",
@@ -140,13 +188,13 @@ impl Aac {
             (4, _) => "aac ltp",
             _ => "aac",
         };
-        Some(Self {
+        Ok(Some(Self {
             config: config.to_vec(),
             decoder: open()?,
             rate,
             channels,
             name,
-        })
+        }))
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -205,6 +253,12 @@ mod tests {
         assert!(is_open(&[0x12, 0x14]), "960 samples");
         assert_eq!(foreign(&[0xf9, 0x48, 0x40]), Some("xhe-aac"));
         assert_eq!(foreign(&[0x12, 0x10]), None);
+        assert_eq!(foreign(&[0xe8, 0x35]), Some("mp3on4"));
+        assert_eq!(foreign(&[0xeb, 0x8a, 0x08, 0x00]), None, "HE-AAC v2");
+        assert_eq!(mended(&[0x12, 0x12]), [0x12, 0x10]);
+        assert_eq!(mended(&[0x12, 0x12, 0, 0]), [0x12, 0x12, 0, 0]);
+        assert_eq!(lower_band(&[0x2b, 0x8a, 0x08, 0x00]), Some([0x13, 0x88]));
+        assert_eq!(lower_band(&[0x12, 0x10]), None);
         assert_eq!(of_adts(&[0xff, 0xf1, 0x50, 0x80]), Some([0x12, 0x10]));
         for length in 0..2 {
             assert!(!is_open(&[0x11, 0xb0][..length]));

@@ -5,6 +5,7 @@
 
 use symphonia::core::codecs::audio::well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CODEC_ID_FLAC, CODEC_ID_OPUS};
 
+use crate::aac;
 use crate::adpcm::{Blocks, Form};
 use crate::chunks::big;
 use crate::mp4::within;
@@ -127,7 +128,9 @@ impl Entry {
         }
         let entry = match &format {
             b"mp4a" => match find(b"esds").map(decoder_config) {
-                Some(Some((0x40 | 0x66..=0x68, specific))) => coded(CODEC_ID_AAC, Some(specific)),
+                Some(Some((0x40 | 0x66..=0x68, specific))) => {
+                    coded(CODEC_ID_AAC, Some(&aac::mended(specific)))
+                }
                 Some(Some((0x69 | 0x6b, _))) => Ok(Self::Mpeg),
                 Some(Some((other, _))) => Err(unsupported(object_type(other))),
                 _ => Err(header_fault(

@@ -60,6 +60,8 @@ const MAX_SAMPLES_PER_PACKET: u64 = 1 << 22;
 /// So many frames of MPEG audio of another layer or rate are no accident.
 const ENOUGH_FRAMES: usize = 4;
 
+const NO_UPPER_BAND: &str = "the upper band of HE-AAC cannot be decoded and is left out";
+
 const NO_SOUND: &str = "bytes between the frames are no sound";
 
 /// No sound is louder than this, full scale being 1: 18 dB are far more than encoders overshoot.
@@ -135,7 +137,7 @@ pub(crate) struct Packets {
     changed: bool,
     /// What the resampler of a stream that has ended still held.
     tail: Vec<f32>,
-    /// What follows the tail.
+    /// What follows the tail, or what is to be said first.
     after_tail: Option<Step>,
     /// Packets that were read to choose a decoder.
     ahead: VecDeque<Unit>,
@@ -197,6 +199,7 @@ impl Packets {
 
     fn open_own(mut format: Box<dyn Demux>, heard: Heard, budget: Budget) -> Result<(Self, About), Refusal> {
         let mut ahead = VecDeque::new();
+        let mut note = None;
         let (coder, rate, channels, stated) = match heard.coding {
             Coded::Packets(parameters) => {
                 if open_config(&parameters).is_some() {
@@ -206,7 +209,8 @@ impl Packets {
                         ahead.push_back(format.next().map_err(Refusal::Read)?);
                     }
                 }
-                let coder = choose_coder(&parameters, &ahead)?;
+                let (coder, said) = choose_coder(&parameters, &ahead)?;
+                note = said;
                 let (rate, channels) = coder.shape(&parameters);
                 (coder, rate, channels, parameters.sample_rate.unwrap_or(rate))
             }
@@ -250,7 +254,7 @@ impl Packets {
             queue: VecDeque::new(),
             changed: false,
             tail: Vec::new(),
-            after_tail: None,
+            after_tail: note,
             ahead,
             mixed: Vec::new(),
             loud: false,
@@ -304,7 +308,7 @@ impl Packets {
             }
         }
         let parameters = &parameters;
-        let coder = choose_coder(parameters, &ahead)?;
+        let (coder, note) = choose_coder(parameters, &ahead)?;
         let (rate, channels) = coder.shape(parameters);
         let drop = run_up(&coder, &track);
         let counted =
@@ -350,7 +354,7 @@ impl Packets {
                 queue: VecDeque::new(),
                 changed: false,
                 tail: Vec::new(),
-                after_tail: None,
+                after_tail: note,
                 ahead,
                 mixed: Vec::new(),
                 loud: false,
@@ -753,10 +757,14 @@ fn open_config(parameters: &AudioCodecParameters) -> Option<&[u8]> {
     (parameters.codec == CODEC_ID_AAC && aac::is_open(config)).then_some(config)
 }
 
-/// As [`make_coder`], with a look at the first packets of AAC.
-fn choose_coder(parameters: &AudioCodecParameters, ahead: &VecDeque<Unit>) -> Result<Coder, Refusal> {
+/// As [`make_coder`], with a look at the first packets of AAC, and what is to be said before them.
+fn choose_coder(
+    parameters: &AudioCodecParameters,
+    ahead: &VecDeque<Unit>,
+) -> Result<(Coder, Option<Step>), Refusal> {
+    let plain = |parameters| make_coder(parameters).map(|coder| (coder, None));
     let Some(config) = open_config(parameters) else {
-        return make_coder(parameters);
+        return plain(parameters);
     };
     if let Some(codec) = aac::foreign(config) {
         return Err(unsupported(codec));
@@ -766,8 +774,16 @@ fn choose_coder(parameters: &AudioCodecParameters, ahead: &VecDeque<Unit>) -> Re
         _ => None,
     });
     match Aac::new(config, packets) {
-        Some(aac) => Ok(Coder::Aac(Box::new(aac))),
-        None => make_coder(parameters),
+        Ok(Some(aac)) => Ok((Coder::Aac(Box::new(aac)), None)),
+        Ok(None) => plain(parameters),
+        Err(what) => {
+            let codec = "aac".to_owned();
+            let lower = aac::lower_band(config).ok_or(Refusal::Codec { codec, what })?;
+            let mut lower_band = parameters.clone();
+            lower_band.with_extra_data(lower.into());
+            lower_band.sample_rate = None;
+            make_coder(&lower_band).map(|coder| (coder, Some(Step::Flawed(NO_UPPER_BAND.to_owned()))))
+        }
     }
 }
 
@@ -817,26 +833,10 @@ fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
     let options = AudioDecoderOptions::default()
         .verify(true)
         .gapless(!is_mpeg(parameters.codec));
-    let ordered = with_reversed_coupling(parameters, channels);
+    let ordered = vorbis::with_reversed_coupling(parameters, channels);
     let parameters = ordered.as_ref().unwrap_or(parameters);
     let decoder = symphonia::default::get_codecs().make_audio_decoder(parameters, &options);
     decoder.map(Coder::Symphonia).map_err(|e| refuse(describe(&e)))
-}
-
-/// Vorbis of more than two channels, as symphonia decodes it rightly. Its headers are those of identification, which has 30
-/// bytes, and setup.
-fn with_reversed_coupling(
-    parameters: &AudioCodecParameters,
-    channels: usize,
-) -> Option<AudioCodecParameters> {
-    if parameters.codec != CODEC_ID_VORBIS || channels <= 2 {
-        return None;
-    }
-    let (identification, setup) = parameters.extra_data.as_deref()?.split_at_checked(30)?;
-    let setup = vorbis::reverse_coupling(setup, channels);
-    let mut ordered = parameters.clone();
-    ordered.with_extra_data([identification, setup.as_slice()].concat().into());
-    Some(ordered)
 }
 
 /// Frames before the first one that is to be heard. Vorbis packets are trimmed by symphonia itself.

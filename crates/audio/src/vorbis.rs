@@ -5,6 +5,9 @@
 //! last, which differs where steps share a channel, as those of 5.1 do. Headers that make no sense are left as they are: the decoder
 //! refuses them.
 
+use symphonia::core::codecs::audio::AudioCodecParameters;
+use symphonia::core::codecs::audio::well_known::CODEC_ID_VORBIS;
+
 /// Bits from the lowest of each byte on.
 struct Bits<'a> {
     bytes: &'a [u8],
@@ -39,7 +42,7 @@ fn width(number: u32) -> u32 {
 }
 
 /// The setup header with the coupling steps in reverse.
-pub(crate) fn reverse_coupling(setup: &[u8], channels: usize) -> Vec<u8> {
+fn reverse_coupling(setup: &[u8], channels: usize) -> Vec<u8> {
     let mut out = setup.to_vec();
     let field = width((channels as u32).saturating_sub(1));
     for (start, steps) in couplings(setup, channels).unwrap_or_default() {
@@ -189,4 +192,20 @@ fn residue(bits: &mut Bits<'_>) -> Option<()> {
         books += (high << 3 | low).count_ones();
     }
     bits.skip(books as usize, 8)
+}
+
+/// Vorbis of more than two channels, as symphonia decodes it rightly. Its headers are those of identification, which has 30
+/// bytes, and setup.
+pub(crate) fn with_reversed_coupling(
+    parameters: &AudioCodecParameters,
+    channels: usize,
+) -> Option<AudioCodecParameters> {
+    if parameters.codec != CODEC_ID_VORBIS || channels <= 2 {
+        return None;
+    }
+    let (identification, setup) = parameters.extra_data.as_deref()?.split_at_checked(30)?;
+    let setup = reverse_coupling(setup, channels);
+    let mut ordered = parameters.clone();
+    ordered.with_extra_data([identification, setup.as_slice()].concat().into());
+    Some(ordered)
 }

@@ -224,6 +224,55 @@ fn a_compressed_index() {
     }
 }
 
+/// Packets with a lower band of silence and an upper band that makes no sense: the lower band is heard, and what is missing is said.
+#[test]
+fn aac_without_its_upper_band() {
+    // A single channel without one band, a filling of four bytes with the mark of the upper band, and the end.
+    let bits = "000 0000 00000000 0 00 0 000000 0 0 0 0 110 0100 1101 1111 11111111 11111111 11111111 111";
+    let bits: Vec<u8> = bits
+        .bytes()
+        .filter(|&bit| bit != b' ')
+        .map(|bit| bit & 1)
+        .collect();
+    let packet: Vec<u8> = bits
+        .chunks(8)
+        .map(|byte| byte.iter().fold(0, |sum, bit| sum << 1 | bit) << (8 - byte.len()))
+        .collect();
+    let config = [
+        4, 19, 0x40, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 4, 0x2b, 0x8a, 0x08, 0,
+    ];
+    let esds = [&[0, 0, 0, 0, 3, 24, 0, 1, 0][..], &config].concat();
+    let movie = Movie {
+        coding: *b"mp4a",
+        channels: 1,
+        rate: 44_100,
+        packing: None,
+        wave: Vec::new(),
+        more: boxed(*b"esds", &esds),
+        size: packet.len() as u32,
+        samples: 20,
+        per_chunk: 20,
+        chunks: vec![packet.repeat(20)],
+    };
+    let found = decode_bytes(movie.file()).unwrap();
+    assert!(found.damage.unwrap().what.contains("upper band"));
+    assert!(found.samples.iter().all(|&sample| sample == 0.0));
+}
+
+/// A mark that says that a number follows, at the end of a configuration where none does.
+#[test]
+fn aac_whose_configuration_is_too_short() {
+    let mut file = bytes("stereo.m4a");
+    let plain = decode_bytes(file.clone()).unwrap();
+    let esds = file.windows(4).position(|name| name == b"esds").unwrap();
+    let tag = file[esds..].windows(2).position(|two| two == [5, 0x80]).unwrap();
+    let config = esds + tag + 5;
+    assert_eq!(file[config - 1], 5, "an extension follows");
+    file[config - 1] = 2;
+    file[config + 1] |= 2;
+    assert!(decode_bytes(file).unwrap().samples == plain.samples);
+}
+
 /// A writer that puts the index elsewhere renames the old one.
 #[test]
 fn an_index_that_is_named_free() {
