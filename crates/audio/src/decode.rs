@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::extensions::{has_audio_extension, has_ffmpeg_extension};
 use crate::ffmpeg::{Fallback, Ffmpeg, NoFfmpeg};
 use crate::metadata::Metadata;
-use crate::packets::{About, Packets};
+use crate::packets::{About, Opened, Packets};
 use crate::pcm::{HIGHEST_RATE, LOWEST_RATE, MAX_CHANNELS, Pcm, Step};
 use crate::sound::{Fault, Kind, Sound};
 use crate::source::{Source, read_bounded};
@@ -297,7 +297,8 @@ impl Decoder {
             Kind::Table(plan) => {
                 let opened = plan.open(source, length, sound.metadata);
                 let opened = opened.and_then(|(format, heard)| Packets::open_demux(Box::new(format), heard));
-                return Self::packets_of(opened, name, Metadata::default());
+                let (packets, about) = opened.map_err(|r| refusal(name, r))?;
+                return Self::packets_of(Box::new(packets), about, name, Metadata::default());
             }
             Kind::Foreign(format) => {
                 let ffmpeg = None;
@@ -320,23 +321,17 @@ impl Decoder {
     }
 
     fn packets(source: Box<dyn Source>, length: u64, name: &Path, own: Metadata) -> Result<Self, Error> {
-        match Packets::open(source, length) {
-            Err(Refusal::Blocks(found)) => {
-                let (source, sound, frames) = *found;
-                let mut decoder = Self::sound(source, length, name, sound)?;
+        match Packets::open(source, length).map_err(|r| refusal(name, r))? {
+            Opened::Sound(source, sound, frames) => {
+                let mut decoder = Self::sound(source, length, name, *sound)?;
                 decoder.enough = frames;
                 Ok(decoder)
             }
-            opened => Self::packets_of(opened, name, own),
+            Opened::Packets(packets, about) => Self::packets_of(packets, *about, name, own),
         }
     }
 
-    fn packets_of(
-        opened: Result<(Packets, About), Refusal>,
-        name: &Path,
-        own: Metadata,
-    ) -> Result<Self, Error> {
-        let (packets, about) = opened.map_err(|r| refusal(name, r))?;
+    fn packets_of(packets: Box<Packets>, about: About, name: &Path, own: Metadata) -> Result<Self, Error> {
         let About {
             container,
             codec,
@@ -356,7 +351,7 @@ impl Decoder {
             seconds,
             metadata,
         };
-        Ok(Self::new(name, info, Body::Packets(Box::new(packets)), expected))
+        Ok(Self::new(name, info, Body::Packets(packets), expected))
     }
 
     fn new(name: &Path, info: Info, body: Body, expected: Option<u64>) -> Self {
@@ -583,7 +578,7 @@ fn refusal(path: &Path, refusal: Refusal) -> Error {
             container,
             what,
         },
-        Refusal::NoAudio | Refusal::Blocks(_) => Error::NoAudio { path },
+        Refusal::NoAudio => Error::NoAudio { path },
         Refusal::Codec { codec, what } => Error::Codec { path, codec, what },
         Refusal::BrokeDown => Error::Decoder { path },
         Refusal::Channels(channels) => Error::Channels { path, channels },

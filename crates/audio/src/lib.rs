@@ -41,6 +41,7 @@ mod metadata;
 mod mix;
 mod mp4;
 mod mp4_entry;
+mod mp4_tables;
 mod ogg;
 mod opus;
 mod packets;

@@ -8,7 +8,7 @@ use symphonia::core::codecs::audio::well_known::{CODEC_ID_AAC, CODEC_ID_ALAC, CO
 use crate::aac;
 use crate::adpcm::{Blocks, Form};
 use crate::chunks::big;
-use crate::mp4::within;
+use crate::mp4_tables::within;
 use crate::opus::head_of_mp4;
 use crate::pcm::{Coding, Layout};
 use crate::track::{Refusal, flac_stream_info, header_fault, parameters, unsupported};

@@ -46,6 +46,7 @@ use crate::ogg::{self, Ogg};
 use crate::opus::{self, Head, Opus};
 use crate::pcm::{Layout, MAX_CHANNELS, Step};
 use crate::resample::Resampler;
+use crate::sound::Sound;
 use crate::source::{Budget, MAX_BYTES_PER_PACKET, MAX_BYTES_TO_OPEN, Metered, Places, Source, read_bounded};
 use crate::track::{CUT, Coded, Demux, Heard, Refusal, Unit, mpeg_frame, parameters, unsupported};
 use crate::vorbis;
@@ -159,31 +160,49 @@ pub(crate) struct About {
     pub metadata: Metadata,
 }
 
+/// What a file has.
+pub(crate) enum Opened {
+    Packets(Box<Packets>, Box<About>),
+    /// Sound whose packets the container does not tell: it is read as that of plain files is. With the number of frames that
+    /// the container counts.
+    Sound(Box<dyn Source>, Box<Sound>, Option<u64>),
+}
+
+impl From<(Packets, About)> for Opened {
+    fn from((packets, about): (Packets, About)) -> Self {
+        Self::Packets(Box::new(packets), Box::new(about))
+    }
+}
+
 impl Packets {
     /// Finds the format by content and prepares the decoder.
-    pub(crate) fn open(mut source: Box<dyn Source>, length: u64) -> Result<(Self, About), Refusal> {
+    pub(crate) fn open(mut source: Box<dyn Source>, length: u64) -> Result<Opened, Refusal> {
         let budget = Budget::default();
         source.seek(SeekFrom::Start(0)).map_err(Refusal::Read)?;
         let head = read_bounded(&mut source, 12, 12).map_err(Refusal::Read)?;
+        let own = |format, heard| Self::open_own(format, heard, budget.clone()).map(Opened::from);
         let opened = shielded(|| {
             if matroska::is_matroska(&head) {
                 let (format, heard) = Matroska::open(Places::new(source, length))?;
-                return Self::open_own(Box::new(format), heard, budget.clone());
+                return own(Box::new(format), heard);
             }
             if mp4::is_mp4(&head) {
-                let (format, heard) = Mp4::open(Places::new(source, length))?;
-                return Self::open_own(Box::new(format), heard, budget.clone());
+                return match Mp4::open(Places::new(source, length))? {
+                    mp4::Opened::Packets(format, heard) => own(format, *heard),
+                    mp4::Opened::Sound(source, sound, frames) => Ok(Opened::Sound(source, sound, frames)),
+                };
             }
             let mut source = Places::new(source, length);
             if let Some(at) = flac::start(&mut source).map_err(Refusal::Read)? {
                 let (format, heard) = Flac::open(source, at)?;
-                return Self::open_own(Box::new(format), heard, budget.clone());
+                return own(Box::new(format), heard);
             }
             if let Some(at) = ogg::start(&mut source).map_err(Refusal::Read)? {
                 let (format, heard) = Ogg::open(source, at)?;
-                return Self::open_own(Box::new(format), heard, budget.clone());
+                return own(Box::new(format), heard);
             }
             Self::open_unshielded(source.into_inner(), length, budget.clone(), aac::of_adts(&head))
+                .map(Opened::from)
         });
         match budget.take_fault() {
             Some(fault) => Err(Refusal::Read(fault)),

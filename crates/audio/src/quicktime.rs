@@ -7,8 +7,8 @@
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
 use crate::metadata::Metadata;
-use crate::mp4::{Part, Track, load, parts, within};
 use crate::mp4_entry::{Entry, Packing};
+use crate::mp4_tables::{Part, Track, load, parts, within};
 use crate::sound::{Kind, Sound};
 use crate::source::Places;
 use crate::track::{Refusal, header_fault};

@@ -8,27 +8,16 @@ use symphonia::core::codecs::audio::{AudioCodecId, AudioCodecParameters};
 
 use crate::metadata::Metadata;
 use crate::pcm::Layout;
-use crate::sound::Sound;
-use crate::source::Source;
 
 /// Why there is no decoder.
 pub(crate) enum Refusal {
     Read(io::Error),
     Unknown,
-    Header {
-        container: String,
-        what: String,
-    },
+    Header { container: String, what: String },
     NoAudio,
-    Codec {
-        codec: String,
-        what: String,
-    },
+    Codec { codec: String, what: String },
     Channels(usize),
     BrokeDown,
-    /// The sound has no packets that the container knows: it is read as that of plain files is. With the number of frames
-    /// that the container counts.
-    Blocks(Box<(Box<dyn Source>, Sound, Option<u64>)>),
 }
 
 /// The audio track of a file.
