@@ -47,6 +47,16 @@ fn flac_without_metadata_is_read_from_its_first_frame() {
 }
 
 #[test]
+fn the_rate_of_flac_frames_wins_over_that_of_the_header() {
+    let mut file = bytes("mono-16.flac");
+    // 20 bits: 502,852 Hz, which nothing else in the file says.
+    file[18..20].copy_from_slice(&[0x7a, 0xc4]);
+    let found = decode_bytes(file).unwrap();
+    assert_eq!(found.info.rate, 16_000);
+    assert!(found.samples == expected(16_000, 1, 16));
+}
+
+#[test]
 fn flac_goes_on_after_a_damaged_frame() {
     let whole = expected(16_000, 1, 16);
     let file = bytes("mono-16.flac");

@@ -122,7 +122,7 @@ pub(crate) fn playable(path: &str, container: &str, codec: &str) -> bool {
         "mp3" => matches!(codec, "mp3" | "mp1" | "mp2"),
         "flac" => codec == "flac",
         "ogg" => matches!(codec, "vorbis" | "opus"),
-        "mp4" | "aac" | "adts" => codec.starts_with("aac"),
+        "mp4" | "aac" | "adts" => matches!(codec, "aac" | "he-aac" | "he-aac v2"),
         "matroska" | "mkv" | "webm" => matches!(codec, "vorbis" | "opus") && extension(path) == "webm",
         _ => false,
     }
@@ -131,7 +131,9 @@ pub(crate) fn playable(path: &str, container: &str, codec: &str) -> bool {
 /// The type of a file's bytes. It is never one that a browser would run.
 pub(crate) fn content_type(path: &str, container: &str) -> &'static str {
     match container {
-        "wav" | "rf64" => "audio/wav",
+        "wav" | "rf64" | "rifx" => "audio/wav",
+        "w64" => "audio/x-w64",
+        "au" => "audio/basic",
         "mp3" => "audio/mpeg",
         "flac" => "audio/flac",
         "ogg" => "audio/ogg",
@@ -196,6 +198,8 @@ mod tests {
             "stereo.mp3",
             "stereo.ogg",
             "stereo.opus",
+            "surround.m4a",
+            "surround.ogg",
             "surround.opus",
             "vorbis.webm",
         ];

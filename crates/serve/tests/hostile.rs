@@ -573,7 +573,6 @@ fn uploads_that_are_no_recordings() {
             "a FLAC file that breaks off in its first frame",
             flac[..100.min(flac.len())].to_vec(),
         ),
-        ("the end of a FLAC file", flac[flac.len() / 2..].to_vec()),
         ("a recording that is too long", wav(&samples(80_001))),
     ] {
         let answer = world.ask("POST", "/api/search", "", &bytes);

@@ -38,8 +38,8 @@ folder that cannot be read. The command can be interrupted at any time; run it a
 followed, once. The exit code is 1 if a file cannot be decoded, in this run or since an earlier one.
 
 Environment:
-  HARK_FFMPEG  program for formats that hark does not decode itself (WMA, Monkey's Audio, WavPack, AC-3, ...); \
-empty for none [default: ffmpeg, if it is on the PATH]";
+  HARK_FFMPEG  program for other formats (WMA, Monkey's Audio, WavPack, AC-3, ...); empty for none \
+[default: ffmpeg, if it is on the PATH]";
 
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 #[derive(Debug, ClapArgs)]
