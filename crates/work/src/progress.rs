@@ -72,6 +72,9 @@ pub fn counted(number: impl TryInto<u64>, one: &str) -> String {
             && stem.ends_with(consonant)
         {
             text = format!("{stem}ies");
+        } else if text.ends_with("epoch") {
+            // Its `ch` is spoken as k.
+            text.push('s');
         } else if ["ch", "sh", "s", "x"].iter().any(|end| text.ends_with(end)) {
             text.push_str("es");
         } else {
@@ -107,6 +110,7 @@ mod tests {
             (2, "day", "2 days"),
             (1, "link to a folder", "1 link to a folder"),
             (3, "link to a folder", "3 links to a folder"),
+            (30, "epoch", "30 epochs"),
         ] {
             assert_eq!(counted(number, one), text);
         }
