@@ -9,7 +9,9 @@
 mod audio;
 mod captions;
 mod fingerprints;
+mod kernels;
 mod library;
+mod peak;
 mod scoring;
 mod search;
 mod towers;
@@ -44,6 +46,8 @@ enum Command {
     Scoring(scoring::Args),
     /// Train PaSST-S and RoBERTa-large on 10 s clips with random weights
     Step(towers::StepArgs),
+    /// Measure the processor's arithmetic peak with fused multiply-adds on registers
+    Peak(peak::Args),
     /// Search vectors, approximately or exactly
     #[command(subcommand)]
     Search(search::Command),
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Mn(args) => towers::mn(&args),
         Command::Scoring(args) => scoring::score(&args),
         Command::Step(args) => towers::step(&args),
+        Command::Peak(args) => Ok(peak::peak(&args)),
         Command::Search(command) => search::run(&command),
         Command::Library(command) => library::run(&command),
         Command::Fingerprints => fingerprints::compare(),
