@@ -99,7 +99,7 @@ def speeds(args: argparse.Namespace) -> None:
             command = [args.bench, "encode", "--model", folder_of(args, model), "--captions", args.speed]
             command += ["--count", str(count), "--threads", str(args.threads)]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            rates[model].append(found["captions"] / found["seconds"])
+            rates[model].append(found["count"] / statistics.median(found["seconds"]))
     teacher, static = (statistics.median(rates[model]) for model in (args.teacher, args.static))
     print(f"captions per second, medians of three: static / teacher = {static / teacher:.0f}")
 

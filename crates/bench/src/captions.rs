@@ -1,14 +1,15 @@
-//! Captions per second of a sentence encoder, driven by `bench/encode.py` and `bench/static.py`.
+//! Captions per second of a sentence encoder (`bench/rows/sentence.py`, `bench/static.py`).
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::Result;
 use hark_corpus::{CaptionSet, Format};
 use hark_encode::sentence::{SentenceModel, StaticEncoder};
 use hark_encode::{Compute, SentenceEncoder};
+use hark_nearest::npy;
 use serde_json::json;
 
+use crate::measured::RepeatArgs;
 use crate::{Measured, ThreadArgs};
 
 /// The encoder that is part of hark.
@@ -31,6 +32,11 @@ pub(crate) struct Args {
     /// Embed the first N captions of the file
     #[arg(long, value_name = "N")]
     count: Option<usize>,
+    /// Write the embeddings, a NumPy matrix
+    #[arg(long, value_name = "FILE.npy")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    repeat: RepeatArgs,
     #[command(flatten)]
     threads: ThreadArgs,
 }
@@ -49,10 +55,15 @@ pub(crate) fn encode(args: &Args) -> Measured {
     texts.truncate(args.count.unwrap_or(texts.len()));
     let threads = args.threads.count().get();
     let encoder = SentenceEncoder::load(model, &Compute::cpu(threads))?;
-    let start = Instant::now();
-    let embeddings = encoder.embed(&texts)?;
-    let seconds = start.elapsed().as_secs_f64();
+    let (seconds, embeddings) = args.repeat.time(|| Ok(encoder.embed(&texts)?))?;
+    if let Some(path) = &args.output {
+        npy::write(
+            fs_err::File::create(path)?,
+            embeddings.dim(),
+            embeddings.as_slice(),
+        )?;
+    }
     Ok(json!({
-        "seconds": seconds, "captions": texts.len(), "dim": embeddings.dim(), "threads": threads,
+        "seconds": seconds, "count": texts.len(), "dim": embeddings.dim(), "threads": threads,
     }))
 }

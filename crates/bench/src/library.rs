@@ -1,13 +1,16 @@
 //! How long a large library takes: to make, to optimize, and to answer the first question of a fresh process. The files
-//! and their vectors are generated: one window of 1024 numbers each.
+//! and their vectors are generated: one window each, of 1024 numbers or as many as a model gives.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use hark_catalogue::{
     AudioInfo, Change, Entry, Filter, Notes, Query, Settings, SqliteStore, Stat, Store, Window, duplicates,
     search,
 };
+use hark_encode::Compute;
+use hark_encode::model::{EVERYDAY, ModelFiles, TextEncoder};
 use hark_work::progress::no_progress;
 use serde_json::{Value, json};
 
@@ -38,6 +41,9 @@ pub(crate) enum Command {
         folder: PathBuf,
         #[arg(long, default_value_t = 50_000)]
         files: u64,
+        /// Make it a library of this model, everyday or a model folder, so that `hark search` can search it
+        #[arg(long, value_name = "MODEL")]
+        model: Option<String>,
     },
     /// Open a library that `make` wrote, and search it
     #[command(after_help = "Example:\n  hark-bench library ask /tmp/library")]
@@ -46,13 +52,13 @@ pub(crate) enum Command {
 
 pub(crate) fn run(command: &Command) -> Measured {
     match command {
-        Command::Make { folder, files } => make(folder, *files),
+        Command::Make { folder, files, model } => make(folder, *files, model.as_deref()),
         Command::Ask { folder } => ask(folder),
     }
 }
 
 /// Numbers that are as good as random, around one of a hundred centres, as recordings of a hundred kinds would be.
-fn vector(seed: u64) -> Vec<f32> {
+fn vector(seed: u64, dim: usize) -> Vec<f32> {
     let noise = |seed: u64, number: u64| {
         let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03);
         bits ^= bits >> 29;
@@ -61,14 +67,14 @@ fn vector(seed: u64) -> Vec<f32> {
         (bits >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
     };
     let kind = seed % 100 + 1_000_000_007;
-    let raw: Vec<f32> = (0..DIM as u64)
+    let raw: Vec<f32> = (0..dim as u64)
         .map(|number| noise(kind, number) + noise(seed, number))
         .collect();
     let norm = raw.iter().map(|value| value * value).sum::<f32>().sqrt();
     raw.iter().map(|value| value / norm).collect()
 }
 
-fn entry(number: u64) -> Entry {
+fn entry(number: u64, dim: usize) -> Entry {
     let word =
         |shift: u64| WORDS[((number.wrapping_mul(0x9e37_79b9) >> shift) % WORDS.len() as u64) as usize];
     let seconds = 1.0 + (number % 5000) as f64 * 0.01;
@@ -109,25 +115,45 @@ fn entry(number: u64) -> Entry {
             start: 0.0,
             end: seconds,
             whole: true,
-            vector: vector(number),
+            vector: vector(number, dim),
         }],
     }
 }
 
-fn make(folder: &Path, files: u64) -> Measured {
-    let settings = Settings {
-        model: "generated".to_owned(),
-        fingerprint: "generated".to_owned(),
-        dim: DIM,
+/// The settings of a library that this model made.
+fn settings(model: Option<&str>) -> Result<Settings> {
+    let (model, fingerprint, dim) = match model {
+        None => ("generated".to_owned(), "generated".to_owned(), DIM),
+        Some(name) => {
+            let files = if name == EVERYDAY.name {
+                ModelFiles::BuiltIn(&EVERYDAY)
+            } else {
+                ModelFiles::Folder(fs_err::canonicalize(name)?)
+            };
+            let name = files
+                .folder()
+                .map_or(name.to_owned(), |folder| folder.display().to_string());
+            let dim = TextEncoder::open(&files, &Compute::cpu(1))?.dim();
+            (name, files.fingerprint()?, dim)
+        }
+    };
+    Ok(Settings {
+        model,
+        fingerprint,
+        dim,
         window_seconds: 10.0,
         hop_seconds: 10.0,
-    };
+    })
+}
+
+fn make(folder: &Path, files: u64, model: Option<&str>) -> Measured {
+    let settings = settings(model)?;
     let store = SqliteStore::create(folder, &settings)?;
     store.add_root("/sounds")?;
     let mut spent = Duration::ZERO;
     for first in (0..files).step_by(100) {
         let changes: Vec<Change> = (first..files.min(first + 100))
-            .map(|number| Change::Upsert(Box::new(entry(number))))
+            .map(|number| Change::Upsert(Box::new(entry(number, settings.dim))))
             .collect();
         let start = Instant::now();
         store.apply(&changes)?;
@@ -157,7 +183,7 @@ fn ask(folder: &Path) -> Measured {
     let store = SqliteStore::open(folder)?;
     note("open", start, None);
     let question = |seed: u64| Query {
-        vector: Some(vector(seed)),
+        vector: Some(vector(seed, DIM)),
         per_file: 1,
         limit: 20,
         ..Query::default()

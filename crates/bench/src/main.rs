@@ -1,7 +1,7 @@
 //! Our side of every speed figure: each subcommand does one piece of work, times it and prints one JSON document.
 //!
-//! The scripts under `bench/` run this program and a peer in turns and print the ratio of the two. Figures of one run
-//! alone say more about the machine than about hark.
+//! `bench/compare` runs this program and its peers in turns and reports ratios. Figures of one run alone say more about
+//! the machine than about hark.
 //!
 //! It is a program of its own, so that `hark` does not carry the training step of a model of 440 million weights and
 //! other code that only a benchmark calls.
@@ -9,11 +9,15 @@
 mod audio;
 mod captions;
 mod fingerprints;
+mod flops;
 mod kernels;
 mod library;
+mod measured;
 mod peak;
 mod scoring;
 mod search;
+mod step;
+mod texts;
 mod towers;
 mod vectors;
 
@@ -38,14 +42,16 @@ enum Command {
     Encode(captions::Args),
     /// Decode recordings, resample them and compute log-mels, as PaSST's front end does
     Mel(audio::Args),
-    /// Compute PaSST-S features of 10 s clips with random weights; log-mels and loading are not counted
+    /// Compute PaSST-S features of 10 s clips; log-mels and loading are not counted
     Passt(towers::PasstArgs),
     /// Compute MN class probabilities of 10 s clips; log-mels and loading are not counted
     Mn(towers::MnArgs),
+    /// Compute RoBERTa features of texts; tokens and loading are not counted
+    Roberta(texts::Args),
     /// Rank and score both directions: every caption against all clips, every clip against all captions
     Scoring(scoring::Args),
-    /// Train PaSST-S and RoBERTa-large on 10 s clips with random weights
-    Step(towers::StepArgs),
+    /// Train both towers of a model, step by step
+    Step(step::Args),
     /// Measure the processor's arithmetic peak with fused multiply-adds on registers
     Peak(peak::Args),
     /// Search vectors, approximately or exactly
@@ -85,7 +91,8 @@ fn main() -> ExitCode {
         Command::Passt(args) => towers::passt(&args),
         Command::Mn(args) => towers::mn(&args),
         Command::Scoring(args) => scoring::score(&args),
-        Command::Step(args) => towers::step(&args),
+        Command::Roberta(args) => texts::roberta(&args),
+        Command::Step(args) => step::step(&args),
         Command::Peak(args) => Ok(peak::peak(&args)),
         Command::Search(command) => search::run(&command),
         Command::Library(command) => library::run(&command),
@@ -115,12 +122,6 @@ fn memory(figure: &str) -> Option<u64> {
         .parse()
         .ok()?;
     Some(kilobytes * 1024)
-}
-
-/// The median; the upper one of two.
-fn median(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
 }
 
 /// What every subcommand returns.
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn scoring_prints_what_the_script_reads() {
+    fn scoring_prints_what_the_row_reads() {
         let folder = std::env::temp_dir().join(format!("hark-bench-scoring-{}", std::process::id()));
         fs_err::create_dir_all(&folder).unwrap();
         let path = folder.join("vectors.npy");
@@ -188,7 +189,7 @@ mod tests {
         };
         let measured = vectors::neighbours(&args).unwrap();
         assert_eq!(
-            (measured["rows"].as_u64(), measured["k"].as_u64()),
+            (measured["count"].as_u64(), measured["k"].as_u64()),
             (Some(2), Some(1))
         );
         fs_err::remove_dir_all(&folder).unwrap();

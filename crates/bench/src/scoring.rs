@@ -1,7 +1,6 @@
-//! Scoring a retrieval model from its embeddings, driven by `bench/scoring.py`.
+//! Scoring a retrieval model from its embeddings (`bench/rows/scoring.py`).
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use anyhow::bail;
 use hark_learn::metrics_log::LoggedMetrics;
@@ -10,6 +9,7 @@ use hark_nearest::npy;
 use hark_work::progress::no_progress;
 use serde_json::json;
 
+use crate::measured::RepeatArgs;
 use crate::{Measured, ThreadArgs, memory};
 
 #[derive(Debug, clap::Args)]
@@ -21,9 +21,8 @@ pub(crate) struct Args {
     /// Caption embeddings, the same number for each clip, in the order of the clips
     #[arg(long, value_name = "FILE.npy")]
     captions: PathBuf,
-    /// Times to repeat the measurement
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    repeat: u32,
+    #[command(flatten)]
+    repeat: RepeatArgs,
     #[command(flatten)]
     threads: ThreadArgs,
 }
@@ -51,22 +50,14 @@ pub(crate) fn score(args: &Args) -> Measured {
         threads: Some(threads),
         ..Options::default()
     };
-    let (mut seconds, mut found) = (Vec::new(), Vec::new());
-    for _ in 0..args.repeat {
-        let start = Instant::now();
+    let (seconds, found) = args.repeat.time(|| {
         let there = metrics::evaluate(captions, clips, &relevant, options, &no_progress)?;
-        found = vec![
-            there,
-            metrics::evaluate(clips, captions, &back, options, &no_progress)?,
-        ];
-        seconds.push(start.elapsed().as_secs_f64());
-    }
-    let means: Vec<_> = found
-        .iter()
-        .map(|report| LoggedMetrics::from(&report.mean))
-        .collect();
+        let back = metrics::evaluate(clips, captions, &back, options, &no_progress)?;
+        Ok([there, back])
+    })?;
+    let means = found.map(|report| LoggedMetrics::from(&report.mean));
     Ok(json!({
-        "seconds": seconds, "clips": clips.vectors().rows(), "captions": captions.vectors().rows(),
+        "seconds": seconds, "clips": clips.vectors().rows(), "count": captions.vectors().rows(),
         "dim": clips.vectors().dim(), "threads": threads, "peak_memory_bytes": memory("VmHWM"),
         "text_to_audio": means[0], "audio_to_text": means[1],
     }))

@@ -1,4 +1,4 @@
-//! Approximate and exact search over vectors in files; `bench/search.py` drives it and runs other libraries beside it.
+//! Approximate and exact search over vectors in files (`bench/rows/search.py`).
 //!
 //! Files are raw and little-endian: `rows.f16` holds rows of 16-bit floats `[n, dim]`, `queries.f32` queries of 32-bit
 //! floats `[m, dim]`, and `truth.u32` the rows that are truly nearest to each query, 32-bit whole numbers `[m, 10]`.
@@ -15,7 +15,7 @@ use hark_nearest::approximate::{Options, Quantization};
 use hark_nearest::{Vectors, scan};
 use serde_json::json;
 
-use crate::{Measured, median, memory};
+use crate::Measured;
 
 const K: usize = 10;
 /// Rows that are widened to 32 bits and added at a time.
@@ -39,7 +39,7 @@ pub(crate) struct InputArgs {
     dim: usize,
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
-    /// Times to repeat a measurement; the median counts
+    /// Times to repeat a measurement
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     repeat: u16,
 }
@@ -75,9 +75,6 @@ pub(crate) struct IndexArgs {
     /// Recall@10 at which to stop
     #[arg(long, default_value_t = 0.99)]
     target: f64,
-    /// Time the exact search of the same rows, too
-    #[arg(long)]
-    exact_too: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -165,11 +162,11 @@ impl Searcher<'_> {
         Ok(hits as f64 / truth.len() as f64)
     }
 
-    /// Queries a second.
-    fn speed(&self, queries: &[f32], threads: usize, repeat: usize) -> f64 {
+    /// Seconds that all queries take, for each repetition.
+    fn seconds(&self, queries: &[f32], threads: usize, repeat: usize) -> Vec<f64> {
         let count = queries.len() / self.dim;
         let share = count.div_ceil(threads) * self.dim;
-        let seconds = (0..repeat)
+        (0..repeat)
             .map(|_| {
                 let start = Instant::now();
                 std::thread::scope(|scope| {
@@ -183,8 +180,7 @@ impl Searcher<'_> {
                 });
                 start.elapsed().as_secs_f64()
             })
-            .collect();
-        count as f64 / median(seconds)
+            .collect()
     }
 }
 
@@ -207,7 +203,6 @@ fn index(args: &IndexArgs) -> Measured {
     };
     let queries = floats(&folder.join("queries.f32"))?;
     let truth = truth(&folder.join("truth.u32"))?;
-    let before = memory("VmRSS");
     let rows = halves(&folder.join("rows.f16"), usize::MAX)?;
 
     let mut index = HnswIndex::new(dim, options)?;
@@ -228,7 +223,7 @@ fn index(args: &IndexArgs) -> Measured {
     fs_err::remove_file(&saved)?;
 
     let again = args.again;
-    let mut sweep = Vec::new();
+    let (mut recall, mut reached) = (0.0, 0);
     for &effort in &args.efforts {
         index.set_effort_searching(effort)?;
         let searcher = Searcher {
@@ -237,8 +232,7 @@ fn index(args: &IndexArgs) -> Measured {
             dim,
             again,
         };
-        let recall = searcher.recall(&queries, &truth)?;
-        sweep.push(json!({ "effort": effort, "recall": recall }));
+        (recall, reached) = (searcher.recall(&queries, &truth)?, effort);
         if recall >= args.target {
             break;
         }
@@ -249,23 +243,16 @@ fn index(args: &IndexArgs) -> Measured {
         dim,
         again,
     };
-    let one = searcher.speed(&queries, 1, repeat);
-    let several = searcher.speed(&queries, threads, repeat);
-    let mut measured = json!({
-        "build_seconds": build_seconds,
+    let one = searcher.seconds(&queries, 1, repeat);
+    let several = searcher.seconds(&queries, threads, repeat);
+    Ok(json!({
+        "seconds": several,
+        "parts": { "one thread": one, "build": [build_seconds] },
+        "count": queries.len() / dim,
+        "recall": recall,
+        "effort": reached,
         "bytes_per_vector": bytes as f64 / index.len() as f64,
-        "resident_before": before,
-        "sweep": sweep,
-        "queries_per_second": { "1": one, threads.to_string(): several },
-    });
-    if args.exact_too {
-        let count = 50.min(queries.len() / dim);
-        let seconds = (0..repeat)
-            .map(|_| exact_seconds(&rows, dim, &queries[..count * dim], 1, threads))
-            .collect::<Result<Vec<f64>>>()?;
-        measured["exact_queries_per_second"] = json!(count as f64 / median(seconds));
-    }
-    Ok(measured)
+    }))
 }
 
 /// Seconds that all queries take, `batch` at a time.
@@ -297,20 +284,25 @@ fn exact(args: &ExactArgs) -> Measured {
     } = &args.input;
     let (dim, threads, repeat) = (*dim, usize::from(*threads), usize::from(*repeat));
     let queries = floats(&folder.join("queries.f32"))?;
-    let before = memory("VmRSS");
     let rows = halves(&folder.join("rows.f16"), args.rows * dim)?;
-    let mut measured = json!({ "rows": rows.len() / dim, "resident_before": before });
-    for batch in [1, 16] {
-        let count = (queries.len() / dim).min(96);
-        let seconds = (0..repeat)
-            .map(|_| exact_seconds(&rows, dim, &queries[..count * dim], batch, threads))
-            .collect::<Result<Vec<f64>>>()?;
-        measured[format!("milliseconds_in_batches_of_{batch}")] = json!(median(seconds) * 1e3 / count as f64);
-    }
-    let first: Vec<usize> = scan::nearest(&rows, dim, &queries[..dim], K, threads, None)?
-        .into_iter()
-        .map(|(row, _)| row)
-        .collect();
-    measured["first"] = json!(first);
-    Ok(measured)
+    let count = (queries.len() / dim).min(96);
+    let queries = &queries[..count * dim];
+    let time = |batch| -> Result<Vec<f64>> {
+        (0..repeat)
+            .map(|_| exact_seconds(&rows, dim, queries, batch, threads))
+            .collect()
+    };
+    let nearest = queries
+        .chunks_exact(dim)
+        .map(|query| {
+            let found = scan::nearest(&rows, dim, query, 1, threads, None)?;
+            Ok(found.first().map(|&(row, _)| row))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(json!({
+        "seconds": time(1)?,
+        "parts": { "16 at a time": time(16)? },
+        "count": count,
+        "nearest": nearest,
+    }))
 }

@@ -1,30 +1,25 @@
-//! The paper's towers and MN with random weights: clips per second and seconds per training step, driven by `bench/passt.py`,
-//! `bench/mn.py` and `bench/step.py`.
+//! Audio towers: clips per second of PaSST-S and MN (`bench/rows/passt.py`, `bench/rows/mn.py`).
 
-use std::time::Instant;
-
+use anyhow::{Result, ensure};
+use hark_audio::MelConfig;
 use hark_encode::Compute;
-use hark_encode::dropout::Training;
-use hark_encode::dual::SideConfig;
+use hark_encode::card::{AudioCard, ClipLength};
+use hark_encode::checkpoint::Checkpoint;
+use hark_encode::dual::{Side, SideConfig};
 use hark_encode::model::{AudioEncoder, EVERYDAY, ModelFiles};
 use hark_encode::towers::mn::{MnConfig, Output};
 use hark_encode::towers::passt::PasstConfig;
-use hark_encode::towers::roberta::RobertaConfig;
-use hark_encode::towers::{AudioConfig, MelBatch, TextConfig, TokenBatch};
-use hark_learn::optimizer::{self, AdamW, AdamWConfig};
-use hark_learn::recipe::ObjectiveRecipe;
-use hark_learn::step::{self, AudioInput, TextInput};
-use hark_nearest::Vectors;
+use hark_encode::towers::{AudioConfig, MelBatch};
+use hark_encode::weights::TensorSource;
 use hark_work::random::Random;
 use serde_json::json;
 
-use crate::{Measured, ThreadArgs, memory};
+use crate::measured::{FileArgs, RepeatArgs, read_rows};
+use crate::{Measured, ThreadArgs, flops};
 
 /// A log-mel of 10 s: bands and frames.
 const MELS: usize = 128;
 const FRAMES: usize = 1000;
-/// Tokens of a caption.
-const TOKENS: usize = 32;
 
 /// What is computed, and how.
 #[derive(Debug, clap::Args)]
@@ -36,6 +31,10 @@ struct ClipArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
     #[command(flatten)]
+    files: FileArgs,
+    #[command(flatten)]
+    repeat: RepeatArgs,
+    #[command(flatten)]
     threads: ThreadArgs,
 }
 
@@ -44,22 +43,67 @@ impl ClipArgs {
         Compute::cpu(self.threads.count().get())
     }
 
-    /// Seconds for all clips, of log-mels that are ready beforehand.
-    fn time(&self, encoder: &AudioEncoder) -> Measured {
-        let mut random = Random::new(1);
-        let batches = (0..self.clips.div_ceil(self.batch)).map(|nth| {
-            let clips = self.batch.min(self.clips - nth * self.batch) as usize;
-            noise(clips, &mut random)
-        });
-        let batches = batches.collect::<Result<Vec<_>, _>>()?;
-        // Once before the clock starts: the first pass fills caches and pools.
-        encoder.features(&batches[0])?;
-        let start = Instant::now();
-        std::hint::black_box(encoder.features_of_all(&batches)?);
-        let seconds = start.elapsed().as_secs_f64();
-        let threads = self.threads.count();
-        Ok(json!({"seconds": seconds, "clips": self.clips, "batch": self.batch, "threads": threads}))
+    /// The tower behind PaSST's front end.
+    fn encoder(&self, network: AudioConfig) -> Result<AudioEncoder> {
+        let compute = self.compute();
+        let Some(path) = &self.files.weights else {
+            return Ok(AudioEncoder::untrained(network, 1, &compute)?);
+        };
+        let side = SideConfig {
+            network,
+            projection: Vec::new(),
+        };
+        let weights = Checkpoint::open(path)?;
+        let source = TensorSource::new(&weights, "", compute.device());
+        let built = Side::build(&side, &source, &source)?;
+        let card = AudioCard {
+            side,
+            front_end: MelConfig::default(),
+            segment_seconds: 10.0,
+            clip: ClipLength::Full,
+            labels: Vec::new(),
+        };
+        Ok(AudioEncoder::new(built, card, &compute)?)
     }
+
+    /// Log-mels in batches.
+    fn batches(&self) -> Result<Vec<MelBatch>> {
+        let clips = self.clips as usize;
+        let values = match &self.files.inputs {
+            Some(path) => {
+                let matrix = read_rows(path, clips)?;
+                ensure!(
+                    matrix.dim() == MELS * FRAMES,
+                    "rows of {} numbers, needed {MELS} bands x {FRAMES} frames",
+                    matrix.dim()
+                );
+                matrix.as_slice().to_vec()
+            }
+            None => noise(clips * MELS * FRAMES),
+        };
+        let batches = values.chunks(self.batch as usize * MELS * FRAMES);
+        Ok(batches
+            .map(|batch| MelBatch::new(batch.to_vec(), MELS, FRAMES))
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Times features of all clips, of log-mels that are ready beforehand. `flops` are those of one clip.
+    fn time(&self, encoder: &AudioEncoder, flops: Option<f64>) -> Measured {
+        let batches = self.batches()?;
+        let (seconds, features) = self.repeat.time(|| Ok(encoder.features_of_all(&batches)?))?;
+        let features = features.concat();
+        self.files
+            .write(&features, features.len() / self.clips as usize)?;
+        Ok(json!({
+            "seconds": seconds, "count": self.clips, "flops": flops.map(|flops| flops * f64::from(self.clips)),
+            "batch": self.batch, "threads": self.threads.count(),
+        }))
+    }
+}
+
+fn noise(count: usize) -> Vec<f32> {
+    let mut random = Random::new(1);
+    (0..count).map(|_| random.signed() as f32).collect()
 }
 
 #[derive(Debug, clap::Args)]
@@ -70,9 +114,10 @@ pub(crate) struct PasstArgs {
 }
 
 pub(crate) fn passt(args: &PasstArgs) -> Measured {
-    let config = AudioConfig::Passt(PasstConfig::small());
-    args.clips
-        .time(&AudioEncoder::untrained(config, 1, &args.clips.compute())?)
+    let config = PasstConfig::small();
+    let flops = flops::passt(&config, config.rows(), config.columns_of(FRAMES));
+    let encoder = args.clips.encoder(AudioConfig::Passt(config))?;
+    args.clips.time(&encoder, Some(flops))
 }
 
 #[derive(Debug, clap::Args)]
@@ -86,90 +131,13 @@ pub(crate) struct MnArgs {
 }
 
 pub(crate) fn mn(args: &MnArgs) -> Measured {
-    let compute = args.clips.compute();
     let encoder = match args.width {
         Some(width) => {
             let mut config = MnConfig::of_width(width);
             config.output = Output::Classes;
-            AudioEncoder::untrained(AudioConfig::Mn(config), 1, &compute)?
+            args.clips.encoder(AudioConfig::Mn(config))?
         }
-        None => AudioEncoder::open(ModelFiles::BuiltIn(&EVERYDAY), &compute)?,
+        None => AudioEncoder::open(ModelFiles::BuiltIn(&EVERYDAY), &args.clips.compute())?,
     };
-    args.clips.time(&encoder)
-}
-
-fn noise(clips: usize, random: &mut Random) -> Result<MelBatch, hark_encode::Error> {
-    let values = (0..clips * MELS * FRAMES)
-        .map(|_| random.signed() as f32)
-        .collect();
-    MelBatch::new(values, MELS, FRAMES)
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  hark-bench step --batch 2 --steps 3 --threads 2")]
-pub(crate) struct StepArgs {
-    /// Pairs in a batch
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..))]
-    batch: u32,
-    /// Steps to take; the first one fills caches and pools
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
-    steps: u32,
-    #[command(flatten)]
-    threads: ThreadArgs,
-}
-
-pub(crate) fn step(args: &StepArgs) -> Measured {
-    let threads = args.threads.count().get();
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    pool.install(|| steps(args.batch as usize, args.steps, threads))
-}
-
-/// Forward, ListNet's loss over clips, backward, clipping and AdamW, with dropout and patchout as in the paper.
-fn steps(batch: usize, steps: u32, threads: usize) -> Measured {
-    let audio = SideConfig {
-        network: AudioConfig::Passt(PasstConfig::small()),
-        projection: vec![1024, 1024],
-    };
-    let text = SideConfig {
-        network: TextConfig::Roberta(RobertaConfig::large()),
-        projection: vec![1024, 1024],
-    };
-    let mut network = step::untrained(&audio, &text, 1, &Compute::cpu(threads))?;
-    let objective = ObjectiveRecipe::default();
-    let objective = objective.objective(objective.relevance_function()?, 0.0);
-    let mut optimizer = AdamW::new(AdamWConfig::default());
-    let mut random = Random::new(1);
-    let mels = noise(batch, &mut random)?;
-    let tokens: Vec<Vec<u32>> = (0..batch)
-        .map(|_| (0..TOKENS).map(|_| 4 + random.below(50_000) as u32).collect())
-        .collect();
-    let teacher: Vec<f32> = (0..batch)
-        .flat_map(|nth| (0..batch).map(move |place| f32::from(u8::from(place == nth))))
-        .collect();
-    let clips: Vec<u32> = (0..batch as u32).collect();
-    let targets = objective.targets(&clips, Some(Vectors::new(&teacher, batch)?))?;
-    let mut seconds = Vec::new();
-    let mut losses = Vec::new();
-    for nth in 0..steps {
-        let start = Instant::now();
-        let training = Training {
-            seed: u64::from(nth),
-            examples: (0..batch as u64).collect(),
-        };
-        let audio = AudioInput::LogMels {
-            mels: &mels,
-            segments: &vec![1; batch],
-        };
-        let text = TextInput::Tokens(TokenBatch::new(tokens.iter().map(Vec::as_slice))?);
-        let (loss, mut gradients) =
-            step::gradients(&network, &objective, &audio, &text, &targets, Some(&training))?;
-        optimizer::clip(&mut gradients, 1.0);
-        network = optimizer.step(network, &gradients, &|_| 2e-5)?;
-        seconds.push(start.elapsed().as_secs_f64());
-        losses.push(loss);
-    }
-    Ok(json!({
-        "seconds_per_step": seconds, "losses": losses, "batch": batch, "tokens": TOKENS, "threads": threads,
-        "peak_memory_bytes": memory("VmHWM"),
-    }))
+    args.clips.time(&encoder, None)
 }

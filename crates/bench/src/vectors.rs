@@ -1,16 +1,16 @@
-//! Exact nearest neighbours of every row, driven by `bench/neighbours.py`.
+//! Exact nearest neighbours of every row (`bench/rows/neighbours.py`).
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use hark_nearest::{exact, npy};
 use hark_work::progress::no_progress;
 use serde_json::json;
 
+use crate::measured::RepeatArgs;
 use crate::{Measured, ThreadArgs};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  hark-bench neighbours --vectors captions.npy --k 100 --out ids.npy")]
+#[command(after_help = "Example:\n  hark-bench neighbours --vectors captions.npy --k 100 --output ids.npy")]
 pub(crate) struct Args {
     /// Vectors of length 1, a NumPy matrix of 32-bit floats
     #[arg(long, value_name = "FILE.npy")]
@@ -20,7 +20,9 @@ pub(crate) struct Args {
     k: usize,
     /// Write the neighbours' row numbers, a NumPy matrix
     #[arg(long, value_name = "FILE.npy")]
-    out: Option<PathBuf>,
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    repeat: RepeatArgs,
     #[command(flatten)]
     threads: ThreadArgs,
 }
@@ -33,14 +35,14 @@ pub(crate) fn neighbours(args: &Args) -> Measured {
         groups: None,
         threads: Some(threads),
     };
-    let start = Instant::now();
-    let found = exact::neighbours(vectors, args.k, options, &no_progress)?;
-    let seconds = start.elapsed().as_secs_f64();
-    if let Some(path) = &args.out {
+    let (seconds, found) = args
+        .repeat
+        .time(|| Ok(exact::neighbours(vectors, args.k, options, &no_progress)?))?;
+    if let Some(path) = &args.output {
         let columns = found.k().min(found.rows().saturating_sub(1));
         npy::write(fs_err::File::create(path)?, columns, found.ids())?;
     }
     Ok(json!({
-        "seconds": seconds, "rows": vectors.rows(), "dim": vectors.dim(), "k": args.k, "threads": threads,
+        "seconds": seconds, "count": vectors.rows(), "dim": vectors.dim(), "k": args.k, "threads": threads,
     }))
 }

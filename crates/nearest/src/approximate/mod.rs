@@ -85,7 +85,7 @@ pub struct Options {
 
 /// 8 bits, 16 links, an effort of 128 while adding and of 64 while searching.
 ///
-/// Chosen on the vectors of `bench/search.py`. Of 100,000 of them it finds 99.9 in 100 of the ten nearest among 20
+/// Chosen on the vectors of `bench/rows/search.py`. Of 100,000 of them it finds 99.9 in 100 of the ten nearest among 20
 /// candidates that are ranked again (an effort of 32: 98.7; of 48: 99.9). At equal recall, 8 bits answer a quarter more
 /// queries than 16, are built in two thirds of the time and take 1,176 bytes for each vector where 16 bits take 2,196.
 impl Default for Options {
