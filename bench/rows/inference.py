@@ -149,7 +149,8 @@ def compute(network, arguments):
     ready = batches(batch)
     seconds, features = timed(lambda: [forward(arrays) for arrays in ready], arguments.repeat)
     if arguments.output:
-        np.save(arguments.output, np.concatenate(features).astype(np.float32))
+        # Some networks leave out the first dimension of a batch of one.
+        np.save(arguments.output, np.concatenate(features).reshape(len(rows), -1).astype(np.float32))
     answer(seconds=seconds, count=len(rows), choice=batch)
 
 
