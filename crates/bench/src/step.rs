@@ -246,10 +246,12 @@ fn steps(args: &Args, threads: usize) -> Measured {
             segments: &vec![1; batch],
         };
         let text = TextInput::Tokens(TokenBatch::new(inputs.tokens.iter().map(Vec::as_slice))?);
-        let (loss, mut gradients) =
+        let (loss, gradients) =
             step::gradients(&network, &objective, &audio, &text, &targets, training.as_ref())?;
-        norms.push(optimizer::clip(&mut gradients, 1.0));
-        network = optimizer.step(network, &gradients, &|_| model.learning_rate)?;
+        let norm = optimizer::norm(&gradients);
+        norms.push(norm);
+        let scale = optimizer::clip_factor(norm, 1.0);
+        network = optimizer.step(network, &gradients, scale, &|_| model.learning_rate)?;
         seconds.push(start.elapsed().as_secs_f64());
         losses.push(loss);
     }

@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 use clap::ValueEnum;
-use hark_encode::Compute;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{Side, SideConfig};
 use hark_encode::tokenize::Tokens;
 use hark_encode::towers::roberta::RobertaConfig;
-use hark_encode::towers::{TextConfig, TextTower};
+use hark_encode::towers::{TextConfig, TextTower, Tower};
 use hark_encode::weights::{RandomInit, TensorSource, Weights};
+use hark_encode::{Compute, Precision};
 use hark_work::progress::no_progress;
 use hark_work::random::Random;
 use serde_json::json;
@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// Texts to embed at a time
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
+    /// Bits of the weights
+    #[arg(long, default_value = "f32")]
+    precision: Precision,
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
@@ -58,7 +61,7 @@ pub(crate) struct Args {
 
 pub(crate) fn roberta(args: &Args) -> Measured {
     let config = args.size.config();
-    let compute = Compute::cpu(args.threads.count().get());
+    let compute = Compute::cpu(args.threads.count().get()).with_precision(args.precision);
     let side = SideConfig {
         network: TextConfig::Roberta(config.clone()),
         projection: Vec::new(),
@@ -68,8 +71,9 @@ pub(crate) fn roberta(args: &Args) -> Measured {
         None => Box::new(RandomInit(1)),
     };
     let source = TensorSource::new(weights.as_ref(), "", compute.device());
-    let side: Side<TextTower> = Side::build(&side, &source, &source)?;
+    let mut side: Side<TextTower> = Side::build(&side, &source, &source)?;
     drop(weights);
+    side.tower.pack(compute.precision());
     let mut texts: Vec<Tokens> = ids(args)?
         .into_iter()
         .map(|ids| Tokens { ids, cut: false })

@@ -2,15 +2,15 @@
 
 use anyhow::{Result, ensure};
 use hark_audio::MelConfig;
-use hark_encode::Compute;
 use hark_encode::card::{AudioCard, ClipLength};
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::{Side, SideConfig};
 use hark_encode::model::{AudioEncoder, EVERYDAY, ModelFiles};
 use hark_encode::towers::mn::{MnConfig, Output};
 use hark_encode::towers::passt::PasstConfig;
-use hark_encode::towers::{AudioConfig, MelBatch};
+use hark_encode::towers::{AudioConfig, AudioTower, MelBatch, Tower};
 use hark_encode::weights::TensorSource;
+use hark_encode::{Compute, Precision};
 use hark_work::random::Random;
 use serde_json::json;
 
@@ -30,6 +30,9 @@ struct ClipArgs {
     /// Clips in a batch; a batch is computed on one thread
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     batch: u32,
+    /// Bits of the transformers' weights
+    #[arg(long, default_value = "f32")]
+    precision: Precision,
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
@@ -40,7 +43,7 @@ struct ClipArgs {
 
 impl ClipArgs {
     fn compute(&self) -> Compute {
-        Compute::cpu(self.threads.count().get())
+        Compute::cpu(self.threads.count().get()).with_precision(self.precision)
     }
 
     /// The tower behind PaSST's front end.
@@ -55,7 +58,8 @@ impl ClipArgs {
         };
         let weights = Checkpoint::open(path)?;
         let source = TensorSource::new(&weights, "", compute.device());
-        let built = Side::build(&side, &source, &source)?;
+        let mut built: Side<AudioTower> = Side::build(&side, &source, &source)?;
+        built.tower.pack(compute.precision());
         let card = AudioCard {
             side,
             front_end: MelConfig::default(),

@@ -32,6 +32,25 @@ pub(crate) fn day_of(nanoseconds: i64) -> String {
     Offset::UTC.to_datetime(time).date().to_string()
 }
 
+/// A time in seconds, or as on a clock: `90`, `1:30`, `1:02:03.5`.
+///
+/// # Errors
+/// That it is no time, in words for a person.
+pub fn parse_time(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is not a time; write seconds or a clock, such as 90 or 1:30");
+    let mut total = 0.0;
+    for (nth, part) in text.split(':').enumerate() {
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let value: f64 = part.parse().map_err(|_| wrong())?;
+        // Minutes and seconds of a clock go to 59.
+        if nth > 2 || !is_number || (nth > 0 && value >= 60.0) {
+            return Err(wrong());
+        }
+        total = 60.0 * total + value;
+    }
+    Ok(total)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +106,23 @@ mod tests {
         }
         assert_eq!(day_of(i64::MIN), "1677-09-21");
         assert_eq!(day_of(i64::MAX), "2262-04-11");
+    }
+
+    #[test]
+    fn times_are_seconds_or_a_clock() {
+        for (text, expected) in [
+            ("90", 90.0),
+            ("1:30", 90.0),
+            ("0:05.5", 5.5),
+            ("1:02:03", 3723.0),
+            ("7200", 7200.0),
+        ] {
+            assert!((parse_time(text).unwrap() - expected).abs() < 1e-9, "{text}");
+        }
+        for text in [
+            "", "1:", ":30", "1:60", "1:2:3:4", "-1", "1:-5", "nan", "inf", "1e3", "a",
+        ] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
     }
 }

@@ -27,7 +27,7 @@ pub mod sqlite;
 mod store;
 mod words;
 
-pub use day::parse_day;
+pub use day::{parse_day, parse_time};
 pub use duplicates::duplicates;
 pub use embedder::{EmbedError, Embedder};
 pub use entry::{AudioInfo, Entry, Failure, File, Heard, IndexedFile, Notes, Settings, Stat, Window};

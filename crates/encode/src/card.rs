@@ -93,6 +93,21 @@ pub enum ClipLength {
     },
 }
 
+/// `full`, or a number of seconds.
+impl std::str::FromStr for ClipLength {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "full" {
+            return Ok(Self::Full);
+        }
+        match text.parse::<f64>() {
+            Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Self::Fixed { seconds }),
+            _ => Err("expected `full`, or a number of seconds from 0.1 to 3600".to_owned()),
+        }
+    }
+}
+
 impl std::fmt::Display for ClipLength {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

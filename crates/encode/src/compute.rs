@@ -3,6 +3,7 @@
 //! It is an argument of everything that loads a network. Nothing in hark reads a global device.
 
 use burn::tensor::Device;
+use hark_kernels::Precision;
 
 /// A device and a number of threads.
 ///
@@ -14,6 +15,7 @@ use burn::tensor::Device;
 pub struct Compute {
     device: Device,
     threads: usize,
+    precision: Precision,
 }
 
 impl Compute {
@@ -27,7 +29,20 @@ impl Compute {
         Self {
             device,
             threads: threads.max(1),
+            precision: Precision::F32,
         }
+    }
+
+    /// With weights of so many bits in what only embeds. Training and other devices do not heed it.
+    #[must_use]
+    pub fn with_precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
+
+    /// Bits of a weight.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// The device that tensors are put on.

@@ -3,7 +3,10 @@
 //! A mask is a function of the seed of the step, the example, the layer, the site in the layer and the place in the
 //! tensor. Places are counted so that neither padding nor the other examples of a batch change a mask.
 
+use std::sync::Arc;
+
 use burn::tensor::{Tensor, TensorData};
+use rayon::prelude::*;
 
 use hark_work::random::{key, uniform};
 
@@ -42,50 +45,92 @@ pub struct Dropout<'a> {
 }
 
 impl Dropout<'_> {
-    /// Drops of `[batch, tokens, width]`.
-    pub fn hidden(&self, x: Tensor<3>, layer: usize, site: Site) -> Tensor<3> {
-        if self.hidden == 0.0 {
-            return x;
+    /// What is dropped of a layer's output, for sequences of so many rows; `None` if nothing is.
+    pub(crate) fn hidden(&self, layer: usize, site: Site, rows: &Arc<[usize]>) -> Option<Mask> {
+        (self.hidden > 0.0).then(|| self.mask(layer, site, rows, self.hidden))
+    }
+
+    /// What is dropped of the attention's weights.
+    pub(crate) fn attention(&self, layer: usize, rows: &Arc<[usize]>) -> Option<Mask> {
+        (self.attention > 0.0).then(|| self.mask(layer, Site::Attention, rows, self.attention))
+    }
+
+    fn mask(&self, layer: usize, site: Site, rows: &Arc<[usize]>, rate: f32) -> Mask {
+        let key_of = |sequence: usize| {
+            // A batch that is larger than the list of examples is a caller's mistake; its rows still get masks of their own.
+            let example = self.training.examples.get(sequence).copied();
+            let example = example.unwrap_or(sequence as u64);
+            key(&[self.training.seed, example, layer as u64, site as u64])
+        };
+        Mask {
+            keys: (0..rows.len()).map(key_of).collect(),
+            rows: Arc::clone(rows),
+            rate,
         }
-        let [batch, tokens, width] = x.dims();
-        let mut mask = Vec::with_capacity(batch * tokens * width);
-        for example in 0..batch {
-            let key = self.key(example, layer, site);
-            mask.extend((0..(tokens * width) as u64).map(|index| factor(key, index, self.hidden)));
+    }
+}
+
+/// Which numbers of a site are dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct Mask {
+    /// Of each sequence.
+    keys: Arc<[u64]>,
+    /// Rows of each sequence.
+    rows: Arc<[usize]>,
+    rate: f32,
+}
+
+/// Where the weights of a query begin in an attention's mask.
+pub(crate) fn attention_place(head: usize, query: usize) -> u64 {
+    ((head as u64) << 40) | ((query as u64) << 20)
+}
+
+impl Mask {
+    /// Drops of the rows of all sequences, `width` numbers each.
+    pub(crate) fn drop_rows(&self, numbers: &mut [f32], width: usize) {
+        // (sequence, row within it) of every row.
+        let places: Vec<(usize, usize)> = self
+            .rows
+            .iter()
+            .enumerate()
+            .flat_map(|(sequence, &rows)| (0..rows).map(move |row| (sequence, row)))
+            .collect();
+        numbers
+            .par_chunks_mut(width.max(1))
+            .zip(places)
+            .for_each(|(numbers, (sequence, row))| self.drop_row(sequence, (row * width) as u64, numbers));
+    }
+
+    /// Drops of numbers that stand one after the other from a place.
+    pub(crate) fn drop_row(&self, sequence: usize, place: u64, numbers: &mut [f32]) {
+        let key = self.keys[sequence];
+        for (index, x) in (place..).zip(numbers) {
+            *x *= factor(key, index, self.rate);
         }
-        let mask = Tensor::from_data(TensorData::new(mask, [batch, tokens, width]), &x.device());
+    }
+
+    /// Drops of `[rows of all sequences, width]`, on any device.
+    pub(crate) fn drop(&self, x: Tensor<2>) -> Tensor<2> {
+        let [rows, width] = x.dims();
+        let mut mask = vec![1.0; rows * width];
+        self.drop_rows(&mut mask, width);
+        let mask = Tensor::from_data(TensorData::new(mask, [rows, width]), &x.device());
         x * mask
     }
 
-    /// Drops of `[batch, heads, queries, keys]`.
-    pub fn attention(&self, x: Tensor<4>, layer: usize) -> Tensor<4> {
-        if self.attention == 0.0 {
-            return x;
+    /// Drops of the weights `[sequences, heads, queries, keys]` of some sequences, on any device.
+    pub(crate) fn drop_weights(&self, x: Tensor<4>, first: usize) -> Tensor<4> {
+        let [sequences, heads, queries, keys] = x.dims();
+        let mut mask = vec![1.0; sequences * heads * queries * keys];
+        for (nth, row) in mask.chunks_exact_mut(keys.max(1)).enumerate() {
+            let (sequence, head, query) = (nth / (heads * queries), nth / queries % heads, nth % queries);
+            self.drop_row(first + sequence, attention_place(head, query), row);
         }
-        let [batch, heads, queries, keys] = x.dims();
-        let mut mask = Vec::with_capacity(batch * heads * queries * keys);
-        for example in 0..batch {
-            let key = self.key(example, layer, Site::Attention);
-            for head in 0..heads as u64 {
-                for query in 0..queries as u64 {
-                    let place = (head << 40) | (query << 20);
-                    mask.extend((0..keys as u64).map(|k| factor(key, place | k, self.attention)));
-                }
-            }
-        }
-        let mask = Tensor::from_data(TensorData::new(mask, [batch, heads, queries, keys]), &x.device());
+        let mask = Tensor::from_data(
+            TensorData::new(mask, [sequences, heads, queries, keys]),
+            &x.device(),
+        );
         x * mask
-    }
-
-    fn key(&self, example: usize, layer: usize, site: Site) -> u64 {
-        // A batch that is larger than the list of examples is a caller's mistake; its rows still get masks of their own.
-        let example = self
-            .training
-            .examples
-            .get(example)
-            .copied()
-            .unwrap_or(example as u64);
-        key(&[self.training.seed, example, layer as u64, site as u64])
     }
 }
 
@@ -101,7 +146,6 @@ fn factor(key: u64, index: u64, rate: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::Device;
 
     fn masked(tokens: usize, examples: Vec<u64>) -> Vec<f32> {
         let training = Training { seed: 3, examples };
@@ -110,12 +154,11 @@ mod tests {
             hidden: 0.2,
             attention: 0.0,
         };
-        let x = Tensor::ones([training.examples.len(), tokens, 8], &Device::flex());
-        dropout
-            .hidden(x, 1, Site::FeedForward)
-            .into_data()
-            .try_into_vec()
-            .unwrap()
+        let rows: Arc<[usize]> = vec![tokens; training.examples.len()].into();
+        let mask = dropout.hidden(1, Site::FeedForward, &rows).unwrap();
+        let mut numbers = vec![1.0; training.examples.len() * tokens * 8];
+        mask.drop_rows(&mut numbers, 8);
+        numbers
     }
 
     #[test]

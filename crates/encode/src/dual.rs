@@ -167,7 +167,7 @@ fn unit(x: Tensor<2>) -> Tensor<2> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::weights::numbers;
+    use crate::tensors::numbers;
 
     #[test]
     fn segments_are_averaged_clip_by_clip() {

@@ -24,10 +24,10 @@ pub use crate::model_files::{BuiltIn, CARD, EVERYDAY, ModelFiles, SENTENCE, TOKE
 pub use crate::model_key::fingerprint;
 use crate::recordings::{ClipMean, Segments};
 use crate::sentence::SentenceEncoder;
+use crate::tensors::numbers;
 use crate::texts::{self, normalise};
 use crate::tokenize::Tokenizer;
 use crate::towers::{AudioConfig, AudioTower, Inference, MelBatch, TextTower, TokenBatch, Tower};
-use crate::weights::numbers;
 use crate::weights::{RandomInit, TensorSource, ZeroInit};
 use crate::{Compute, Embeddings, Error, Failure, Progress, weights_file};
 use hark_work::workers;
@@ -208,12 +208,13 @@ impl TextEncoder {
 impl TowerEncoder {
     fn open(files: &ModelFiles, card: Card, compute: &Compute) -> Result<Self, Error> {
         let network = load(files, &card, false, true, compute.device())?;
-        let (Some(side), Some(card)) = (network.text, card.text) else {
+        let (Some(mut side), Some(card)) = (network.text, card.text) else {
             return Err(Error::NoTower {
                 path: files.path(""),
                 what: "text",
             });
         };
+        side.tower.pack(compute.precision());
         let [vocabulary, tokens] = side.tower.max_input();
         if card.max_tokens > tokens {
             return Err(Error::Config {
@@ -334,12 +335,13 @@ impl AudioEncoder {
         let files = model.into();
         let card = files.card()?;
         let network = load(&files, &card, true, false, compute.device())?;
-        let (Some(side), Some(card)) = (network.audio, card.audio) else {
+        let (Some(mut side), Some(card)) = (network.audio, card.audio) else {
             return Err(Error::NoTower {
                 path: files.path(""),
                 what: "audio",
             });
         };
+        side.tower.pack(compute.precision());
         Self::new(side, card, compute).map_err(|error| match error {
             Error::InputShape { expected, got, .. } => Error::Config {
                 path: files.path(CARD),
@@ -398,7 +400,9 @@ impl AudioEncoder {
             labels: Vec::new(),
             side,
         };
-        Self::new(Side::build(&card.side, &source, &source)?, card, compute)
+        let mut side: Side<AudioTower> = Side::build(&card.side, &source, &source)?;
+        side.tower.pack(compute.precision());
+        Self::new(side, card, compute)
     }
 
     /// Reads clips in another way than the card says.

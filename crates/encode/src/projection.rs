@@ -1,11 +1,12 @@
 //! A projection: linear layers with ReLU between them, from a tower's width to the width that both towers share.
 
 use burn::module::{Module, Param};
-use burn::nn::Linear;
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
 
 use crate::Error;
+use crate::linear::Linear;
+use crate::ops::linear;
 use crate::weights::{LinearInit, TensorSource};
 
 /// The layers; none of them where a tower stands alone.
@@ -41,10 +42,8 @@ impl Projection {
     pub(crate) fn of_matrix(matrix: TensorData, device: &Device) -> Self {
         let weight = Tensor::<2>::from_data(matrix, device);
         let [_, output] = weight.dims();
-        let layer = Linear {
-            weight: Param::from_tensor(weight),
-            bias: Some(Param::from_tensor(Tensor::zeros([output], device))),
-        };
+        let bias = Param::from_tensor(Tensor::zeros([output], device));
+        let layer = Linear::new(Param::from_tensor(weight), Some(bias));
         Self { layers: vec![layer] }
     }
 
@@ -54,7 +53,7 @@ impl Projection {
             if nth > 0 {
                 x = relu(x);
             }
-            x = layer.forward(x);
+            x = linear(x, layer);
         }
         x
     }

@@ -1,6 +1,6 @@
 //! Many texts through a text network.
 //!
-//! Texts are sorted by their number of tokens, and a batch holds texts of one length: no padding is computed. A
+//! Texts are sorted by their number of tokens, so that a device that pads them pads little; the CPU computes no padding. A
 //! text's vector does not depend on what else is embedded, on the order or on the number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,11 +12,13 @@ use crate::tokenize::{Tokenizer, Tokens};
 use crate::towers::{TextTower, TokenBatch, Tower};
 use hark_work::workers;
 
-use crate::weights::numbers;
+use crate::tensors::numbers;
 use crate::{Compute, Error, Progress};
 
 /// Tokens in a batch: enough for the matrix products to run at full speed, few enough for the cache.
 const BATCH_TOKENS: usize = 512;
+/// Tokens below which a batch is not cut into one for each thread: the threads share its products instead.
+const FEW_TOKENS: usize = 64;
 
 /// Vectors that have been computed.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ fn embed_tokens(
     forward: &(dyn Fn(&TokenBatch) -> Result<Tensor<2>, Error> + Sync),
     deliver: &mut dyn FnMut(Batch) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let plan = plan(tokens);
+    let plan = plan(tokens, threads);
     if plan.is_empty() {
         return Ok(());
     }
@@ -145,22 +147,24 @@ fn rows(
     Ok(rows)
 }
 
-/// Batches of texts of equal length, longest first.
-fn plan(tokens: &[Tokens]) -> Vec<Vec<usize>> {
+/// Batches of about as many tokens each, longest texts first; at least one for each thread if there is that much to do.
+fn plan(tokens: &[Tokens], threads: usize) -> Vec<Vec<usize>> {
     let length = |caption: usize| tokens[caption].ids.len();
     let mut order: Vec<usize> = (0..tokens.len()).collect();
     order.sort_by_key(|&caption| (std::cmp::Reverse(length(caption)), caption));
+    let total: usize = order.iter().map(|&caption| length(caption)).sum();
+    let most = BATCH_TOKENS.min(total.div_ceil(threads.max(1)).max(FEW_TOKENS));
     let mut plan: Vec<Vec<usize>> = Vec::new();
+    let mut filled = 0;
     for caption in order {
         match plan.last_mut() {
-            Some(batch)
-                if length(batch[0]) == length(caption)
-                    && (batch.len() + 1) * length(caption) <= BATCH_TOKENS =>
-            {
-                batch.push(caption);
+            Some(batch) if filled + length(caption) <= most => batch.push(caption),
+            _ => {
+                plan.push(vec![caption]);
+                filled = 0;
             }
-            _ => plan.push(vec![caption]),
         }
+        filled += length(caption);
     }
     plan
 }

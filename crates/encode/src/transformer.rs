@@ -1,6 +1,7 @@
 //! The transformer encoder that every model family here runs on.
 //!
-//! In: token features `[batch, tokens, width]`. Out: the same shape. One block is attention and a feed-forward part,
+//! In: token features `[tokens of all sequences, width]`, sequence after sequence, each of its own length: no padding is
+//! computed. Out: the same, or the first tokens of each sequence where no others are used. One block is attention and a feed-forward part,
 //!
 //! ```text
 //! attend(x) = W_o · concat_h softmax(q_h k_hᵀ / √d + bias) v_h
@@ -12,20 +13,22 @@
 //! x ← x + attend(norm(x)), x ← x + feed(norm(x)).
 //!
 //! `gelu` is the exact one, x Φ(x). Query, key and value are one matrix product of three times the width. `bias` is
-//! `[1 or batch, 1 or heads, 1 or tokens, tokens]` and added to the scores of every block: MPNet's relative positions, or a
-//! large negative number where a padded token stands.
+//! `[1 or sequences, 1 or heads, 1 or tokens, tokens]` and added to the scores of every block: MPNet's relative positions, or a
+//! large negative number where a padded token stands, on devices that want sequences of one length.
+
+use std::sync::Arc;
 
 use burn::module::Module;
-use burn::nn::{LayerNorm, Linear};
-use burn::tensor::Tensor;
 use burn::tensor::activation::softmax;
-use burn::tensor::module::attention;
-use burn::tensor::ops::AttentionModuleOptions;
+use burn::tensor::{Int, Tensor, TensorData};
+use hark_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::dropout::{Dropout, Site};
-use crate::kernels::gelu;
+use crate::dropout::{Dropout, Mask, Site};
+use crate::layer_norm::LayerNorm;
+use crate::linear::Linear;
+use crate::ops::{AttentionBias, AttentionShape, attention, can_attend, gelu, linear, norm, residual};
 use crate::weights::{LinearInit, TensorSource};
 
 /// A stack of blocks of the same width.
@@ -97,18 +100,138 @@ pub struct BlockNames {
     pub feed_norm: &'static str,
 }
 
+/// The sequences of a batch, one after the other.
+#[derive(Debug)]
+pub struct Sequences {
+    lengths: Arc<[usize]>,
+    /// The first so many tokens are used of what the blocks give.
+    first: Option<usize>,
+    bias: Option<Tensor<4>>,
+    /// The bias as the loops of this processor take it; none where it is learned.
+    in_memory: Option<Arc<AttentionBias>>,
+    learned: bool,
+}
+
+impl Sequences {
+    /// Sequences of these lengths, which attend to their own tokens.
+    pub fn new(lengths: impl Into<Arc<[usize]>>) -> Self {
+        Self {
+            lengths: lengths.into(),
+            first: None,
+            bias: None,
+            in_memory: None,
+            learned: false,
+        }
+    }
+
+    /// Only the first so many tokens of each sequence are wanted: the last block computes no others.
+    #[must_use]
+    pub fn first(mut self, count: usize) -> Self {
+        self.first = Some(count);
+        self
+    }
+
+    /// With numbers that are added to the scores of every block. If they are `learned`, they get gradients.
+    #[must_use]
+    pub fn with_bias(mut self, bias: Tensor<4>, learned: bool) -> Self {
+        self.learned = learned && bias.device().is_autodiff();
+        if !self.learned {
+            self.in_memory = Some(Arc::new(AttentionBias::new(bias.clone())));
+        }
+        self.bias = Some(bias);
+        self
+    }
+
+    /// The rows of each sequence that the last block gives.
+    fn wanted(&self) -> Arc<[usize]> {
+        match self.first {
+            Some(first) => self.lengths.iter().map(|&length| length.min(first)).collect(),
+            None => Arc::clone(&self.lengths),
+        }
+    }
+
+    /// Those rows of all rows.
+    fn select(&self, x: Tensor<2>, first: usize) -> Tensor<2> {
+        let mut rows = Vec::new();
+        let mut start = 0;
+        for &length in &*self.lengths {
+            rows.extend((start..start + length.min(first)).map(|row| row as i32));
+            start += length;
+        }
+        let count = rows.len();
+        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &x.device());
+        x.select(0, rows)
+    }
+}
+
 impl Transformer {
-    /// Runs all blocks: `[batch, tokens, width]` to the same shape.
+    /// Packs the weights of all linear layers: the blocks then compute faster and cannot learn.
+    pub(crate) fn pack(&mut self, precision: Precision) {
+        for block in &mut self.blocks {
+            let Block {
+                query_key_value,
+                attention_output,
+                expand,
+                contract,
+                ..
+            } = block;
+            for layer in [query_key_value, attention_output, expand, contract] {
+                layer.pack(precision);
+            }
+        }
+    }
+
+    /// Runs all blocks: `[tokens of all sequences, width]` to the same, or to the tokens that are wanted.
     pub fn forward(
         &self,
-        mut x: Tensor<3>,
-        bias: Option<&Tensor<4>>,
+        mut x: Tensor<2>,
+        sequences: &Sequences,
         dropout: Option<&Dropout<'_>>,
-    ) -> Tensor<3> {
+    ) -> Tensor<2> {
+        let last = self.blocks.len().saturating_sub(1);
         for (layer, block) in self.blocks.iter().enumerate() {
-            x = block.forward(x, bias, dropout, layer);
+            let pass = Pass {
+                sequences,
+                dropout,
+                layer,
+                first: if layer == last { sequences.first } else { None },
+            };
+            x = block.forward(x, &pass);
+        }
+        if self.blocks.is_empty() {
+            x = match sequences.first {
+                Some(first) => sequences.select(x, first),
+                None => x,
+            };
         }
         x
+    }
+}
+
+/// What a block's forward pass depends on.
+struct Pass<'a> {
+    sequences: &'a Sequences,
+    dropout: Option<&'a Dropout<'a>>,
+    layer: usize,
+    /// The tokens of each sequence that go on behind this block.
+    first: Option<usize>,
+}
+
+impl Pass<'_> {
+    fn mask(&self, site: Site) -> Option<Mask> {
+        let rows = if self.first.is_some() {
+            self.sequences.wanted()
+        } else {
+            Arc::clone(&self.sequences.lengths)
+        };
+        self.dropout?.hidden(self.layer, site, &rows)
+    }
+
+    fn wanted(&self, x: Tensor<2>) -> Tensor<2> {
+        match self.first {
+            Some(first) => self.sequences.select(x, first),
+            None => x,
+        }
     }
 }
 
@@ -144,74 +267,221 @@ impl Block {
         })
     }
 
-    fn forward(
-        &self,
-        x: Tensor<3>,
-        bias: Option<&Tensor<4>>,
-        dropout: Option<&Dropout<'_>>,
-        layer: usize,
-    ) -> Tensor<3> {
-        let drop = |part: Tensor<3>, site| match dropout {
-            Some(dropout) => dropout.hidden(part, layer, site),
-            None => part,
-        };
+    fn forward(&self, x: Tensor<2>, pass: &Pass<'_>) -> Tensor<2> {
         match self.norms {
             Norms::After => {
-                let attended = drop(
-                    self.attend(x.clone(), bias, dropout, layer),
-                    Site::AttentionOutput,
-                );
-                let x = self.attention_norm.forward(x + attended);
-                let fed = drop(self.feed(x.clone()), Site::FeedForward);
-                self.feed_norm.forward(x + fed)
+                let attended = self.attend(x.clone(), pass);
+                let x = residual(pass.wanted(x), attended, pass.mask(Site::AttentionOutput));
+                let x = norm(x, &self.attention_norm);
+                let fed = self.feed(x.clone());
+                norm(residual(x, fed, pass.mask(Site::FeedForward)), &self.feed_norm)
             }
             Norms::Before => {
-                let normed = self.attention_norm.forward(x.clone());
-                let x = x + drop(self.attend(normed, bias, dropout, layer), Site::AttentionOutput);
-                let normed = self.feed_norm.forward(x.clone());
-                x + drop(self.feed(normed), Site::FeedForward)
+                let attended = self.attend(norm(x.clone(), &self.attention_norm), pass);
+                let x = residual(pass.wanted(x), attended, pass.mask(Site::AttentionOutput));
+                let fed = self.feed(norm(x.clone(), &self.feed_norm));
+                residual(x, fed, pass.mask(Site::FeedForward))
             }
         }
     }
 
-    fn feed(&self, x: Tensor<3>) -> Tensor<3> {
-        self.contract.forward(gelu(self.expand.forward(x)))
+    fn feed(&self, x: Tensor<2>) -> Tensor<2> {
+        linear(gelu(linear(x, &self.expand)), &self.contract)
     }
 
-    fn attend(
-        &self,
-        x: Tensor<3>,
-        bias: Option<&Tensor<4>>,
-        dropout: Option<&Dropout<'_>>,
-        layer: usize,
-    ) -> Tensor<3> {
-        let [batch, tokens, width] = x.dims();
-        let head_width = width / self.heads;
-        // [batch, tokens, 3 * width] -> three of [batch, heads, tokens, head_width].
-        let projected = self
-            .query_key_value
-            .forward(x)
-            .reshape([batch, tokens, 3 * self.heads, head_width]);
-        let part = |nth: usize| {
-            projected
-                .clone()
-                .narrow(2, nth * self.heads, self.heads)
-                .swap_dims(1, 2)
+    fn attend(&self, x: Tensor<2>, pass: &Pass<'_>) -> Tensor<2> {
+        let [_, width] = x.dims();
+        let sequences = pass.sequences;
+        // [tokens of all sequences, 3 * width].
+        let projected = linear(x, &self.query_key_value);
+        let shape = AttentionShape {
+            heads: self.heads,
+            head_width: width / self.heads,
+            lengths: Arc::clone(&sequences.lengths),
+            queries: pass.first,
+            bias: sequences.in_memory.clone(),
+            mask: pass
+                .dropout
+                .and_then(|dropout| dropout.attention(pass.layer, &sequences.lengths)),
         };
-        let scale = 1.0 / (head_width as f32).sqrt();
-        let mixed = if let Some(dropout) = dropout.filter(|dropout| dropout.attention > 0.0) {
-            // The backend's own attention does not hand out its weights.
-            let scores = part(0).matmul(part(1).swap_dims(2, 3)).mul_scalar(scale);
-            let scores = match bias {
-                Some(bias) => scores + bias.clone(),
-                None => scores,
-            };
-            dropout.attention(softmax(scores, 3), layer).matmul(part(2))
+        let mixed = if can_attend(&projected) && !sequences.learned {
+            attention(projected, shape)
         } else {
-            let options = AttentionModuleOptions::default();
-            attention(part(0), part(1), part(2), None, bias.cloned(), options)
+            composed_attention(&projected, &shape, sequences.bias.as_ref())
         };
-        self.attention_output
-            .forward(mixed.swap_dims(1, 2).reshape([batch, tokens, width]))
+        linear(mixed, &self.attention_output)
+    }
+}
+
+/// [`attention`] of Burn's operations, for every device, with gradients by the bias.
+fn composed_attention(projected: &Tensor<2>, shape: &AttentionShape, bias: Option<&Tensor<4>>) -> Tensor<2> {
+    let (lengths, heads, head_width) = (&shape.lengths, shape.heads, shape.head_width);
+    // Sequences of one length are done together.
+    let together = if lengths.iter().all(|&length| length == lengths[0]) {
+        lengths.len()
+    } else {
+        1
+    };
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for first in (0..lengths.len()).step_by(together) {
+        let tokens = lengths[first];
+        let queries = shape.queries.map_or(tokens, |most| most.min(tokens));
+        let rows = projected.clone().narrow(0, start, together * tokens);
+        start += together * tokens;
+        let rows = rows.reshape([together, tokens, 3 * heads, head_width]);
+        let part = |nth: usize| rows.clone().narrow(2, nth * heads, heads).swap_dims(1, 2);
+        let query = part(0).narrow(2, 0, queries);
+        let mut scores = query
+            .matmul(part(1).swap_dims(2, 3))
+            .mul_scalar(1.0 / (head_width as f32).sqrt());
+        if let Some(bias) = bias {
+            let [sequences, _, rows, _] = bias.dims();
+            let mut bias = bias.clone().narrow(3, 0, tokens);
+            if rows > 1 {
+                bias = bias.narrow(2, 0, queries);
+            }
+            if sequences > 1 {
+                bias = bias.narrow(0, first, together);
+            }
+            scores = scores + bias;
+        }
+        let mut weights = softmax(scores, 3);
+        if let Some(mask) = &shape.mask {
+            weights = mask.drop_weights(weights, first);
+        }
+        let mixed = weights.matmul(part(2)).swap_dims(1, 2);
+        parts.push(mixed.reshape([together * queries, heads * head_width]));
+    }
+    Tensor::cat(parts, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dropout::Training;
+    use crate::tensors::numbers;
+    use crate::weights::RandomInit;
+    use burn::tensor::Device;
+    use proptest::prelude::*;
+
+    fn random(rows: usize, columns: usize, seed: u64, device: &Device) -> Tensor<2> {
+        let mut random = hark_work::random::Random::new(seed);
+        let numbers: Vec<f32> = (0..rows * columns).map(|_| random.signed() as f32).collect();
+        Tensor::from_data(TensorData::new(numbers, [rows, columns]), device)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(30))]
+
+        /// Values and gradients of the loops against those of Burn's operations.
+        #[test]
+        fn attention_equals_its_composed_form(
+            lengths in prop::collection::vec(1_usize..12, 1..4), heads in 1_usize..4, equal in any::<bool>(),
+            queries in prop::option::of(1_usize..4), rate in prop::option::of(0.1_f32..0.6), bias in 0..3, seed in any::<u64>(),
+        ) {
+            let lengths: Arc<[usize]> = if equal { vec![lengths[0]; lengths.len()].into() } else { lengths.into() };
+            let device = Device::flex().autodiff();
+            let (count, longest) = (lengths.len(), *lengths.iter().max().unwrap());
+            let head_width = 5;
+            let rows: usize = lengths.iter().sum();
+            let bias = match bias {
+                0 => None,
+                1 => Some(random(heads * longest, longest, seed ^ 1, &device).reshape([1, heads, longest, longest])),
+                _ => Some(random(count, longest, seed ^ 1, &device).reshape([count, 1, 1, longest])),
+            };
+            let training = Training { seed, examples: (0..count as u64).collect() };
+            let dropout = Dropout { training: &training, hidden: 0.0, attention: rate.unwrap_or(0.0) };
+            let shape = AttentionShape {
+                heads,
+                head_width,
+                lengths: Arc::clone(&lengths),
+                queries,
+                bias: bias.clone().map(|bias| Arc::new(AttentionBias::new(bias))),
+                mask: dropout.attention(1, &lengths),
+            };
+            let of = |f: &dyn Fn(Tensor<2>) -> Tensor<2>| {
+                let x = random(rows, 3 * heads * head_width, seed, &device).require_grad();
+                let out = f(x.clone());
+                let [rows, width] = out.dims();
+                let grads = (out.clone() * random(rows, width, seed ^ 2, &device)).sum().backward();
+                (numbers(out.inner()), numbers(x.grad(&grads).unwrap()))
+            };
+            let ours = of(&|x| attention(x, shape.clone()));
+            let theirs = of(&|x| composed_attention(&x, &shape, bias.as_ref()));
+            prop_assert_eq!(ours.0.len(), theirs.0.len());
+            for (ours, theirs) in ours.0.iter().zip(&theirs.0).chain(ours.1.iter().zip(&theirs.1)) {
+                prop_assert!((ours - theirs).abs() < 2e-5, "{ours} {theirs}");
+            }
+        }
+    }
+
+    fn transformer(norms: Norms, device: &Device) -> Transformer {
+        let sizes = BlockSizes {
+            width: 12,
+            hidden: 20,
+            heads: 3,
+            epsilon: 1e-5,
+        };
+        let names = BlockNames {
+            query_key_value: &["qkv"],
+            attention_output: "out",
+            attention_norm: "n1",
+            expand: "e",
+            contract: "c",
+            feed_norm: "n2",
+        };
+        let weights = RandomInit(3);
+        let blocks = (0..2).map(|nth| {
+            let source = TensorSource::new(&weights, &format!("{nth}."), device);
+            Block::build(&source, &names, norms, sizes).unwrap()
+        });
+        Transformer {
+            blocks: blocks.collect(),
+        }
+    }
+
+    /// The last block computes less, and what it computes is the same, in training too.
+    #[test]
+    fn the_first_tokens_are_those_of_all() {
+        let device = Device::flex();
+        let lengths = vec![4, 1, 6];
+        let training = Training {
+            seed: 5,
+            examples: vec![1, 2, 3],
+        };
+        let dropout = Dropout {
+            training: &training,
+            hidden: 0.2,
+            attention: 0.3,
+        };
+        for norms in [Norms::Before, Norms::After] {
+            let network = transformer(norms, &device);
+            for dropout in [None, Some(&dropout)] {
+                let x = random(11, 12, 1, &device);
+                let all = numbers(network.forward(x.clone(), &Sequences::new(lengths.clone()), dropout));
+                let first = numbers(network.forward(x, &Sequences::new(lengths.clone()).first(2), dropout));
+                let rows = [0, 1, 4, 5, 6]
+                    .into_iter()
+                    .flat_map(|row| &all[row * 12..(row + 1) * 12]);
+                assert_eq!(first.len(), 5 * 12);
+                for (ours, all) in first.iter().zip(rows) {
+                    assert!((ours - all).abs() < 1e-5, "{ours} {all}");
+                }
+            }
+        }
+    }
+
+    /// The company of other sequences changes no sequence.
+    #[test]
+    fn sequences_do_not_see_each_other() {
+        let device = Device::flex();
+        let network = transformer(Norms::After, &device);
+        let x = random(9, 12, 1, &device);
+        let together = numbers(network.forward(x.clone(), &Sequences::new(vec![5, 4]), None));
+        let alone = numbers(network.forward(x.narrow(0, 5, 4), &Sequences::new(vec![4]), None));
+        for (ours, alone) in together[5 * 12..].iter().zip(&alone) {
+            assert!((ours - alone).abs() < 1e-5, "{ours} {alone}");
+        }
     }
 }

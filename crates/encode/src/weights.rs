@@ -6,10 +6,12 @@
 use std::cell::Cell;
 
 use burn::module::Param;
-use burn::nn::{LayerNorm, LayerNormConfig, Linear};
 use burn::tensor::{Device, Tensor, TensorData};
+use rayon::prelude::*;
 
 use crate::Error;
+use crate::layer_norm::LayerNorm;
+use crate::linear::Linear;
 use hark_work::random::{Random, key, mix};
 
 /// What a tensor holds where no checkpoint says otherwise.
@@ -80,14 +82,30 @@ impl Weights for RandomInit {
         let name = name
             .bytes()
             .fold(name.len() as u64, |hash, byte| mix(hash ^ u64::from(byte)));
-        let mut random = Random::new(key(&[self.0, name]));
+        let random = Random::new(key(&[self.0, name]));
         Ok(match init {
             Init::Zeros => vec![0.0; count],
             Init::Ones => vec![1.0; count],
-            Init::Normal(deviation) => (0..count).map(|_| random.normal() as f32 * deviation).collect(),
-            Init::Uniform(bound) => (0..count).map(|_| random.signed() as f32 * bound).collect(),
+            Init::Normal(deviation) => drawn(count, &random, 2, |random| random.normal() as f32 * deviation),
+            Init::Uniform(bound) => drawn(count, &random, 1, |random| random.signed() as f32 * bound),
         })
     }
+}
+
+/// Numbers of a sequence, of which `draw` takes `each` numbers of 64 bits at a time; on all threads.
+fn drawn(count: usize, random: &Random, each: u64, draw: impl Fn(&mut Random) -> f32 + Sync) -> Vec<f32> {
+    const PIECE: usize = 1 << 14;
+    let mut numbers = vec![0.0; count];
+    numbers
+        .par_chunks_mut(PIECE)
+        .enumerate()
+        .for_each(|(nth, piece)| {
+            let mut random = random.ahead((nth * PIECE) as u64 * each);
+            for x in piece {
+                *x = draw(&mut random);
+            }
+        });
+    numbers
 }
 
 /// A place in a giver of tensors: all names are looked up behind a prefix.
@@ -176,12 +194,11 @@ impl<'a> TensorSource<'a> {
     /// # Errors
     /// As [`Weights::numbers`].
     pub fn layer_norm(&self, name: &str, width: usize, epsilon: f64) -> Result<LayerNorm, Error> {
-        let mut norm = LayerNormConfig::new(width)
-            .with_epsilon(epsilon)
-            .init(self.device);
-        norm.gamma = self.parameter(&format!("{name}.weight"), [width], Init::Ones)?;
-        norm.beta = Some(self.parameter(&format!("{name}.bias"), [width], Init::Zeros)?);
-        Ok(norm)
+        Ok(LayerNorm {
+            gamma: self.parameter(&format!("{name}.weight"), [width], Init::Ones)?,
+            beta: self.parameter(&format!("{name}.bias"), [width], Init::Zeros)?,
+            epsilon,
+        })
     }
 }
 
@@ -218,30 +235,34 @@ pub(crate) fn parameter<const D: usize>(
 /// A linear layer from its weights `[outputs, input]`, as PyTorch stores them.
 pub(crate) fn linear_of_rows(rows: &[f32], bias: Vec<f32>, input: usize, device: &Device) -> Linear {
     let outputs = bias.len();
-    Linear {
+    Linear::new(
         // Stored as [input, output]: the layout that the matrix product reads along its rows.
-        weight: parameter(transposed(rows, input), [input, outputs], device),
-        bias: Some(parameter(bias, [outputs], device)),
-    }
-}
-
-/// A tensor's numbers, row after row.
-pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    match tensor.into_data().try_into_vec::<f32>() {
-        Ok(numbers) => numbers,
-        Err(_) => unreachable!("networks compute in f32"),
-    }
+        parameter(transposed(rows, input), [input, outputs], device),
+        Some(parameter(bias, [outputs], device)),
+    )
 }
 
 /// `[rows, columns]` to `[columns, rows]`.
 pub(crate) fn transposed(numbers: &[f32], columns: usize) -> Vec<f32> {
-    let rows = numbers.len() / columns.max(1);
-    let mut turned = vec![0.0; numbers.len()];
-    for (r, row) in numbers.chunks_exact(columns.max(1)).enumerate() {
-        for (c, &value) in row.iter().enumerate() {
-            turned[c * rows + r] = value;
-        }
-    }
+    /// Side of the squares that are turned one at a time: both of its sides stay in the first-level cache.
+    const SIDE: usize = 32;
+    let columns = columns.max(1);
+    let rows = numbers.len() / columns;
+    let mut turned = vec![0.0; rows * columns];
+    turned
+        .par_chunks_mut((SIDE * rows).max(1))
+        .enumerate()
+        .for_each(|(nth, turned)| {
+            for first in (0..rows).step_by(SIDE) {
+                let last = rows.min(first + SIDE);
+                for (line, turned) in turned.chunks_exact_mut(rows).enumerate() {
+                    let column = nth * SIDE + line;
+                    for row in first..last {
+                        turned[row] = numbers[row * columns + column];
+                    }
+                }
+            }
+        });
     turned
 }
 
@@ -259,6 +280,13 @@ mod tests {
         assert_eq!(ask(1, "a"), ask(1, "a"));
         assert_ne!(ask(1, "a"), ask(2, "a"));
         assert_ne!(ask(1, "a"), ask(1, "b"));
+        // Numbers beyond the first piece go on with the sequence.
+        let long = RandomInit(1).numbers("a", &[40_000], Init::Normal(0.5)).unwrap();
+        assert_eq!(long[..12], ask(1, "a"));
+        let mut random = Random::new(key(&[1, mix(1 ^ u64::from(b'a'))]));
+        for x in long {
+            assert_eq!(x.to_bits(), (random.normal() as f32 * 0.5).to_bits());
+        }
     }
 
     #[test]
@@ -276,5 +304,13 @@ mod tests {
     fn transposing_moves_rows_to_columns() {
         let turned = transposed(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3);
         assert_eq!(turned, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        // Sizes that are no multiples of a square's side.
+        let (rows, columns) = (70, 45);
+        let numbers: Vec<f32> = (0..rows * columns).map(|nth| nth as f32).collect();
+        let turned = transposed(&numbers, columns);
+        for (nth, x) in turned.iter().enumerate() {
+            assert_eq!(x.to_bits(), numbers[nth % rows * columns + nth / rows].to_bits());
+        }
+        assert!(transposed(&[], 3).is_empty());
     }
 }

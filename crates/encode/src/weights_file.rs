@@ -18,7 +18,7 @@ use safetensors::{Dtype, View};
 
 use crate::Error;
 use crate::checkpoint::Checkpoint;
-use crate::weights::numbers;
+use crate::tensors::numbers;
 
 /// Key and value in the file's own header by which a file of this form is known.
 pub(crate) const FORMAT: (&str, &str) = ("format", "hark model 1");

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use burn::module::Module;
 use hark_encode::weights_file;
+use hark_kernels::{AdamStep, sum_of_squares};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -105,7 +106,7 @@ impl AdamW {
         }
     }
 
-    /// One step. `rate` gives the learning rate of a parameter by its name. Parameters without a gradient stay as they are.
+    /// One step with gradients times `scale`. `rate` gives the learning rate of a parameter by its name. Parameters without a gradient stay as they are.
     ///
     /// # Errors
     /// [`hark_encode::Error`] if a gradient does not have its parameter's size, which is a fault of the program.
@@ -113,6 +114,7 @@ impl AdamW {
         &mut self,
         network: M,
         gradients: &Gradients,
+        scale: f32,
         rate: &dyn Fn(&str) -> f64,
     ) -> Result<M, Error> {
         self.steps += 1;
@@ -134,25 +136,20 @@ impl AdamW {
                 });
             }
             let rate = rate(name);
-            let kept = (1.0 - rate * f64::from(config.weight_decay)) as f32;
-            let step = (rate / correction_1) as f32;
-            let correction_2 = correction_2 as f32;
             let state = moments.entry(name.to_owned()).or_insert_with(|| Moments {
                 first: vec![0.0; gradient.len()],
                 second: vec![0.0; gradient.len()],
             });
-            numbers
-                .par_chunks_mut(PIECE)
-                .zip(state.first.par_chunks_mut(PIECE))
-                .zip(state.second.par_chunks_mut(PIECE))
-                .zip(gradient.par_chunks(PIECE))
-                .for_each(|(((numbers, first), second), gradient)| {
-                    for (((x, m), v), &g) in numbers.iter_mut().zip(first).zip(second).zip(gradient) {
-                        *m = config.beta_1 * *m + (1.0 - config.beta_1) * g;
-                        *v = config.beta_2 * *v + (1.0 - config.beta_2) * g * g;
-                        *x = *x * kept - step * *m / (v.sqrt() / correction_2 + config.epsilon);
-                    }
-                });
+            let step = AdamStep {
+                scale,
+                beta_1: config.beta_1,
+                beta_2: config.beta_2,
+                epsilon: config.epsilon,
+                kept: (1.0 - rate * f64::from(config.weight_decay)) as f32,
+                step: (rate / correction_1) as f32,
+                root: correction_2 as f32,
+            };
+            step.run(&mut numbers, &mut state.first, &mut state.second, gradient);
             Ok(numbers)
         })?;
         Ok(network)
@@ -164,9 +161,9 @@ pub fn accumulate(sum: &mut Gradients, more: Gradients) {
     for (name, more) in more {
         match sum.get_mut(&name) {
             Some(sum) => {
-                for (sum, more) in sum.iter_mut().zip(more) {
-                    *sum += more;
-                }
+                sum.par_chunks_mut(PIECE)
+                    .zip(more.par_chunks(PIECE))
+                    .for_each(|(sum, more)| sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more));
             }
             None => {
                 sum.insert(name, more);
@@ -175,36 +172,16 @@ pub fn accumulate(sum: &mut Gradients, more: Gradients) {
     }
 }
 
-/// Multiplies all gradients by a number.
-pub fn scale(gradients: &mut Gradients, factor: f32) {
-    for numbers in gradients.values_mut() {
-        numbers
-            .par_chunks_mut(PIECE)
-            .for_each(|piece| piece.iter_mut().for_each(|x| *x *= factor));
-    }
-}
-
 /// The L2 norm over all gradients together.
 pub fn norm(gradients: &Gradients) -> f64 {
-    let mut sum = 0.0;
-    for numbers in gradients.values() {
-        let pieces: Vec<f64> = numbers
-            .par_chunks(PIECE)
-            .map(|piece| piece.iter().map(|&x| f64::from(x) * f64::from(x)).sum())
-            .collect();
-        sum += pieces.into_iter().sum::<f64>();
-    }
+    let sum: f64 = gradients.values().map(|numbers| sum_of_squares(numbers)).sum();
     sum.sqrt()
 }
 
-/// Scales all gradients so that their norm is at most `most`, as PyTorch's `clip_grad_norm_` does; the norm that they had.
-pub fn clip(gradients: &mut Gradients, most: f64) -> f64 {
-    let norm = norm(gradients);
+/// What gradients of this norm are multiplied by so that it is at most `most`, as PyTorch's `clip_grad_norm_` does.
+pub fn clip_factor(norm: f64, most: f64) -> f32 {
     let factor = most / (norm + 1e-6);
-    if factor < 1.0 {
-        scale(gradients, factor as f32);
-    }
-    norm
+    if factor < 1.0 { factor as f32 } else { 1.0 }
 }
 
 #[cfg(test)]
@@ -276,7 +253,7 @@ mod tests {
         let (mut network, mut optimizer) = (two(), AdamW::new(config()));
         for step in 0..count {
             network = optimizer
-                .step(network, &gradients(step), &|name| rate(step, name))
+                .step(network, &gradients(step), 1.0, &|name| rate(step, name))
                 .unwrap();
         }
         (network, optimizer)
@@ -328,9 +305,11 @@ mod tests {
                 .unwrap();
             pool.install(|| {
                 let (network, optimizer) = steps(2);
-                let mut gradients = gradients(0);
-                let norm = clip(&mut gradients, 1.0);
-                (numbers(&network, "long"), optimizer, norm.to_bits(), gradients)
+                (
+                    numbers(&network, "long"),
+                    optimizer,
+                    norm(&gradients(0)).to_bits(),
+                )
             })
         };
         let alone = on(1);
@@ -344,7 +323,7 @@ mod tests {
         let mut gradients = gradients(0);
         gradients.remove("table");
         let mut optimizer = AdamW::new(config());
-        let network = optimizer.step(two(), &gradients, &|_| 0.1).unwrap();
+        let network = optimizer.step(two(), &gradients, 1.0, &|_| 0.1).unwrap();
         assert_eq!(numbers(&network, "table"), numbers(&two(), "table"));
         assert_ne!(numbers(&network, "long"), numbers(&two(), "long"));
         assert_eq!(optimizer.moments.keys().collect::<Vec<_>>(), ["long"]);
@@ -354,7 +333,7 @@ mod tests {
     fn a_gradient_of_another_size_is_refused() {
         let gradients = Gradients::from([("table".to_owned(), vec![1.0; 5])]);
         let error = AdamW::new(config())
-            .step(two(), &gradients, &|_| 0.1)
+            .step(two(), &gradients, 1.0, &|_| 0.1)
             .unwrap_err()
             .to_string();
         assert!(error.contains("[5]") && error.contains("[2, 3]"), "{error}");
@@ -372,11 +351,6 @@ mod tests {
             sum,
             of(&[("a", [1.0, 2.0]), ("b", [3.5, 0.0]), ("c", [7.0, 8.0])])
         );
-        scale(&mut sum, 0.5);
-        assert_eq!(
-            sum,
-            of(&[("a", [0.5, 1.0]), ("b", [1.75, 0.0]), ("c", [3.5, 4.0])])
-        );
     }
 
     #[test]
@@ -392,21 +366,29 @@ mod tests {
 
     #[test]
     fn clipping_scales_as_pytorch_does_and_leaves_small_gradients_alone() {
-        // A norm of 5.
-        let small = Gradients::from([("a".to_owned(), vec![3.0]), ("b".to_owned(), vec![0.0, -4.0])]);
         for most in [5.1, 5.000_001, 1e9] {
-            let mut clipped = small.clone();
-            assert!((clip(&mut clipped, most) - 5.0).abs() < 1e-12);
-            assert_eq!(clipped, small, "{most}");
+            assert!((clip_factor(5.0, most) - 1.0).abs() < f32::EPSILON, "{most}");
         }
         for most in [5.0, 4.0, 1e-3] {
-            let mut clipped = small.clone();
-            assert!((clip(&mut clipped, most) - 5.0).abs() < 1e-12);
-            let factor = (most / (5.0 + 1e-6)) as f32;
-            assert_eq!(clipped["a"], [3.0 * factor]);
-            assert_eq!(clipped["b"], [0.0, -4.0 * factor]);
-            assert!(norm(&clipped) < most);
+            let factor = clip_factor(5.0, most);
+            assert!((f64::from(factor) - most / (5.0 + 1e-6)).abs() < 1e-7);
+            assert!(5.0 * f64::from(factor) < most);
         }
+    }
+
+    /// A step with gradients times a number is the step with gradients that were multiplied before.
+    #[test]
+    fn gradients_are_scaled_within_the_step() {
+        let mut halved = gradients(0);
+        for x in halved.values_mut().flatten() {
+            *x *= 0.5;
+        }
+        let mut within = AdamW::new(config());
+        let mut before = within.clone();
+        let ours = within.step(two(), &gradients(0), 0.5, &|_| 0.1).unwrap();
+        let theirs = before.step(two(), &halved, 1.0, &|_| 0.1).unwrap();
+        assert_eq!(numbers(&ours, "long"), numbers(&theirs, "long"));
+        assert!(within == before);
     }
 
     #[test]

@@ -393,7 +393,7 @@ mod tests {
                     )
                 })
                 .collect();
-            network = optimizer.step(network, &gradients, &|_| 0.01).unwrap();
+            network = optimizer.step(network, &gradients, 1.0, &|_| 0.01).unwrap();
         }
         (network, optimizer)
     }

@@ -14,7 +14,7 @@ use hark_encode::towers::{MelBatch, TokenBatch};
 use hark_encode::weights::{Init, TensorSource, Weights};
 use hark_encode::weights_file;
 use hark_learn::objective::{Direction, Objective, Target};
-use hark_learn::optimizer::{AdamW, AdamWConfig, Gradients, accumulate, clip, norm, scale};
+use hark_learn::optimizer::{AdamW, AdamWConfig, Gradients, accumulate, clip_factor, norm};
 use hark_learn::schedule::Schedule;
 use hark_nearest::Vectors;
 use hark_relevance::RelevanceFunction;
@@ -473,14 +473,15 @@ fn train(file: &Trainings, case: &TrainingCase, network: DualEncoder) -> Trained
             trained.losses.push(numbers(loss.clone().inner())[0].into());
             accumulate(&mut gradients, weights_file::gradients(network, loss.backward()));
         }
-        scale(&mut gradients, 1.0 / case.accumulate as f32);
-        trained.norms.push(match case.max_norm {
-            Some(most) => clip(&mut gradients, most),
-            None => norm(&gradients),
-        });
+        let share = 1.0 / case.accumulate as f32;
+        let norm = norm(&gradients) * f64::from(share);
+        trained.norms.push(norm);
+        let scale = share * case.max_norm.map_or(1.0, |most| clip_factor(norm, most));
         let rate = schedule.rate(update as u64, file.schedule.steps_per_epoch);
         trained.rates.push(rate);
-        trained.network = optimizer.step(trained.network, &gradients, &|_| rate).unwrap();
+        trained.network = optimizer
+            .step(trained.network, &gradients, scale, &|_| rate)
+            .unwrap();
     }
     trained
 }

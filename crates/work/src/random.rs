@@ -58,6 +58,12 @@ impl Random {
         number
     }
 
+    /// The same sequence from `count` numbers of 64 bits further on.
+    #[must_use]
+    pub fn ahead(&self, count: u64) -> Self {
+        Self(self.0.wrapping_add(count.wrapping_mul(STEP)))
+    }
+
     /// A number below `end`, which must not be 0. The bias of the multiplication is below 2^-32 for sizes that fit memory.
     pub fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.next()) * end as u128) >> 64) as usize
@@ -99,6 +105,16 @@ mod tests {
         let mut random = Random::new(1_234_567);
         assert_eq!(random.next(), 6_457_827_717_110_365_317);
         assert_eq!(random.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn a_sequence_can_be_entered_anywhere() {
+        let mut random = Random::new(99);
+        let mut ahead = random.ahead(5);
+        for _ in 0..5 {
+            random.next();
+        }
+        assert_eq!(random.next(), ahead.next());
     }
 
     #[test]

@@ -25,9 +25,10 @@ impl TransformerEncoder {
     pub fn load(folder: &SentenceFolder, compute: &Compute) -> Result<Self, Error> {
         let tokenizer = folder.tokenizer()?;
         let weights = folder.weights_path();
-        let model = hugging_face::load(&weights, compute.device(), |source| {
+        let mut model = hugging_face::load(&weights, compute.device(), |source| {
             Bert::build(folder.config(), source)
         })?;
+        model.pack(compute.precision());
         let (lower_case, dim) = (folder.lower_case(), folder.dim());
         Ok(Self {
             model,

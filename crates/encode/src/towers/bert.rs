@@ -4,15 +4,19 @@
 //! In: token ids `[batch, tokens]`, padded or not. Out: `[batch, width]`, the first token's features or the mean over
 //! the text's own tokens. Padding changes nothing: padded tokens get no attention and count in no mean.
 
+use std::sync::Arc;
+
 use burn::module::{Module, Param};
-use burn::nn::LayerNorm;
-use burn::tensor::{Int, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use hark_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
 use super::{TokenBatch, Tower, positions};
 use crate::Error;
 use crate::dropout::{Dropout, Site, Training};
-use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Transformer};
+use crate::layer_norm::LayerNorm;
+use crate::ops::norm;
+use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Sequences, Transformer};
 use crate::weights::{Init, TensorSource, parameter};
 
 /// The model family, by the name that its configuration gives it.
@@ -251,6 +255,10 @@ impl Tower for Bert {
         })
     }
 
+    fn pack(&mut self, precision: Precision) {
+        self.transformer.pack(precision);
+    }
+
     fn width(&self) -> usize {
         self.config.width
     }
@@ -260,7 +268,21 @@ impl Tower for Bert {
     }
 
     fn forward(&self, batch: &TokenBatch, training: Option<&Training>) -> Result<Tensor<2>, Error> {
-        let (texts, tokens, width) = (batch.len(), batch.tokens(), self.config.width);
+        // Padding is computed only where sequences of one length are faster.
+        let padded = self.tokens.val().device() != Device::flex();
+        self.forward_as(batch, training, padded)
+    }
+}
+
+impl Bert {
+    /// The forward pass, with the padding of the batch or without it; the result is the same.
+    fn forward_as(
+        &self,
+        batch: &TokenBatch,
+        training: Option<&Training>,
+        padded: bool,
+    ) -> Result<Tensor<2>, Error> {
+        let (texts, tokens) = (batch.len(), batch.tokens());
         if tokens > self.config.max_tokens() {
             return Err(Error::InputShape {
                 what: "token ids",
@@ -270,48 +292,128 @@ impl Tower for Bert {
         }
         let table = self.tokens.val();
         let device = table.device();
-        let ids = batch.ids();
-        let places: Vec<i32> = match self.config.family {
-            Family::Bert => (0..texts).flat_map(|_| 0..tokens as i32).collect(),
-            Family::Mpnet | Family::Roberta => {
-                ids.chunks_exact(tokens).flat_map(positions::positions).collect()
-            }
+        let lengths: Arc<[usize]> = if padded {
+            vec![tokens; texts].into()
+        } else {
+            batch.lengths().into()
         };
-        let rows =
-            |ids: Vec<i32>| Tensor::<1, Int>::from_data(TensorData::new(ids, [texts * tokens]), &device);
-        let mut summed = table.select(0, rows(ids.to_vec())) + self.positions.val().select(0, rows(places));
+        let mut ids = Vec::new();
+        let mut places = Vec::new();
+        for (text, &length) in batch.ids().chunks_exact(tokens).zip(&*lengths) {
+            let text = &text[..length];
+            ids.extend_from_slice(text);
+            match self.config.family {
+                Family::Bert => places.extend(0..length as i32),
+                Family::Mpnet | Family::Roberta => places.extend(positions::positions(text)),
+            }
+        }
+        let indices = |numbers: Vec<i32>| {
+            let count = numbers.len();
+            Tensor::<1, Int>::from_data(TensorData::new(numbers, [count]), &device)
+        };
+        let mut summed = table.select(0, indices(ids)) + self.positions.val().select(0, indices(places));
         if let Some(types) = &self.types {
             summed = summed + types.val().narrow(0, 0, 1);
         }
-        let x = self.norm.forward(summed.reshape([texts, tokens, width]));
+        let mut x = norm(summed, &self.norm);
         let dropout = training.map(|training| Dropout {
             training,
             hidden: self.config.dropout,
             attention: self.config.attention_dropout,
         });
-        let x = match &dropout {
-            Some(dropout) => dropout.hidden(x, 0, Site::Embeddings),
-            None => x,
-        };
+        if let Some(mask) = dropout
+            .as_ref()
+            .and_then(|dropout| dropout.hidden(0, Site::Embeddings, &lengths))
+        {
+            x = mask.drop(x);
+        }
         let relative = self.relative.as_ref().map(|table| {
             let [count, heads] = table.val().dims();
             let buckets = positions::buckets(tokens, count);
-            let buckets = Tensor::<1, Int>::from_data(TensorData::new(buckets, [tokens * tokens]), &device);
-            let bias = table.val().select(0, buckets).reshape([1, tokens, tokens, heads]);
+            let bias = table
+                .val()
+                .select(0, indices(buckets))
+                .reshape([1, tokens, tokens, heads]);
             bias.permute([0, 3, 1, 2])
         });
-        let padding = batch.padding_bias(&device);
+        let padding = if padded { batch.padding_bias(&device) } else { None };
+        let learned = relative.is_some();
         let bias = match (relative, padding) {
             (Some(relative), Some(padding)) => Some(relative + padding),
             (relative, padding) => relative.or(padding),
         };
-        let x = self.transformer.forward(x, bias.as_ref(), dropout.as_ref());
+        let mut sequences = Sequences::new(lengths);
+        if let Some(bias) = bias {
+            sequences = sequences.with_bias(bias, learned);
+        }
         Ok(match self.config.pooling {
-            Pooling::First => x.narrow(1, 0, 1).reshape([texts, width]),
-            Pooling::Mean => match batch.shares(&device) {
-                None => x.mean_dim(1).reshape([texts, width]),
-                Some(shares) => (x * shares).sum_dim(1).reshape([texts, width]),
-            },
+            Pooling::First => self.transformer.forward(x, &sequences.first(1), dropout.as_ref()),
+            Pooling::Mean => {
+                let x = self.transformer.forward(x, &sequences, dropout.as_ref());
+                batch.shares(padded, &device).matmul(x)
+            }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensors::numbers;
+    use crate::weights::RandomInit;
+
+    /// Texts of several lengths, with the padding computed and without it, in all families, with dropout and its gradients.
+    #[test]
+    fn padding_changes_nothing() {
+        let device = Device::flex().autodiff();
+        let texts: [&[u32]; 3] = [&[5, 6, 7, 8, 9], &[10, 11], &[12, 13, 14]];
+        let batch = TokenBatch::new(texts).unwrap();
+        let training = Training {
+            seed: 3,
+            examples: vec![4, 5, 6],
+        };
+        for (family, pooling) in [
+            (Family::Bert, Pooling::Mean),
+            (Family::Roberta, Pooling::First),
+            (Family::Mpnet, Pooling::Mean),
+        ] {
+            let config = BertConfig {
+                family,
+                vocabulary: 20,
+                positions: 12,
+                width: 8,
+                hidden: 16,
+                layers: 2,
+                heads: 2,
+                epsilon: 1e-5,
+                types: 1,
+                buckets: (family == Family::Mpnet).then_some(8),
+                pooling,
+                dropout: 0.2,
+                attention_dropout: 0.1,
+            };
+            let weights = RandomInit(1);
+            let network = Bert::build(&config, &TensorSource::new(&weights, "", &device)).unwrap();
+            let of = |padded| {
+                let out = network.forward_as(&batch, Some(&training), padded).unwrap();
+                let grads = out.clone().powi_scalar(3).sum().backward();
+                let table = numbers(network.tokens.val().grad(&grads).unwrap());
+                let relative = network
+                    .relative
+                    .as_ref()
+                    .map(|table| numbers(table.val().grad(&grads).unwrap()));
+                (numbers(out.inner()), table, relative.unwrap_or_default())
+            };
+            let (padded, own) = (of(true), of(false));
+            for (padded, own) in [(&padded.0, &own.0), (&padded.1, &own.1), (&padded.2, &own.2)] {
+                assert_eq!(padded.len(), own.len());
+                for (padded, own) in padded.iter().zip(own) {
+                    assert!(
+                        (padded - own).abs() < 1e-5 * own.abs().max(1.0),
+                        "{family:?}: {padded} {own}"
+                    );
+                }
+            }
+        }
     }
 }

@@ -9,7 +9,6 @@
 //! There is no batch normalisation: a clip's features do not depend on the other clips of the batch.
 
 use burn::module::{Module, Param};
-use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
 use burn::tensor::module::conv2d;
@@ -19,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::{MelBatch, Tower};
 use crate::Error;
 use crate::dropout::Training;
+use crate::linear::Linear;
+use crate::ops;
 use crate::weights::{Init, TensorSource, linear_of_rows};
 
 /// Side of every kernel.
@@ -151,7 +152,7 @@ impl Tower for Cnn {
             .reshape([segments, channels * bands, frames])
             .swap_dims(1, 2)
             .reshape([segments * frames, channels * bands]);
-        let x = relu(self.gather.forward(x)).reshape([segments, frames, self.config.width]);
+        let x = relu(ops::linear(x, &self.gather)).reshape([segments, frames, self.config.width]);
         let pooled = x.clone().mean_dim(1) + x.max_dim(1);
         Ok(pooled.squeeze_dim(1))
     }

@@ -13,8 +13,8 @@ use crate::checkpoint::Checkpoint;
 use crate::dropout::Training;
 use crate::dual::{DualEncoder, Side, SideConfig};
 use crate::import::{Imported, Options, import};
+use crate::tensors::numbers;
 use crate::weights::TensorSource;
-use crate::weights::numbers;
 use crate::weights_file;
 use hark_work::random::mix;
 

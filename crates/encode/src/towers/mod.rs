@@ -15,6 +15,7 @@ pub mod roberta;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
+use hark_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -45,6 +46,10 @@ pub trait Tower: Module {
     /// # Errors
     /// [`Error::InputShape`] if the input is larger than the network, with both shapes.
     fn forward(&self, input: &Self::Input, training: Option<&Training>) -> Result<Tensor<2>, Error>;
+
+    /// Brings the weights into the form in which a CPU embeds fastest, with so many bits a number; the network cannot learn
+    /// or be written then. Networks that gain nothing stay as they are.
+    fn pack(&mut self, _: Precision) {}
 
     /// A form of the network as it is now that embeds faster on a CPU, where there is one.
     fn inference(&self) -> Option<Box<dyn Inference<Self::Input>>> {
@@ -195,34 +200,37 @@ impl TokenBatch {
         self.lengths.iter().any(|&length| length < self.tokens)
     }
 
-    /// One number for each token, by whether it is the text's own; `None` where all are.
-    fn per_token(&self, own: impl Fn(usize) -> f32, padding: f32) -> Option<Vec<f32>> {
-        self.is_padded().then(|| {
-            let row = |&length: &usize| {
-                let own = own(length);
-                (0..self.tokens).map(move |token| if token < length { own } else { padding })
-            };
-            self.lengths.iter().flat_map(row).collect()
-        })
-    }
-
     /// Added to attention scores, `[texts, 1, 1, tokens]`: nothing for a text's own tokens, and for padding so much that
     /// its weight is zero.
     pub(crate) fn padding_bias(&self, device: &Device) -> Option<Tensor<4>> {
-        let numbers = self.per_token(|_| 0.0, -1e30)?;
+        if !self.is_padded() {
+            return None;
+        }
+        let row =
+            |&length: &usize| (0..self.tokens).map(move |token| if token < length { 0.0 } else { -1e30_f32 });
+        let numbers: Vec<f32> = self.lengths.iter().flat_map(row).collect();
         Some(Tensor::from_data(
             TensorData::new(numbers, [self.len(), 1, 1, self.tokens]),
             device,
         ))
     }
 
-    /// The share of each token in the mean over a text's own tokens, `[texts, tokens, 1]`.
-    pub(crate) fn shares(&self, device: &Device) -> Option<Tensor<3>> {
-        let numbers = self.per_token(|length| 1.0 / length as f32, 0.0)?;
-        Some(Tensor::from_data(
-            TensorData::new(numbers, [self.len(), self.tokens, 1]),
-            device,
-        ))
+    /// Own tokens of each text.
+    pub(crate) fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// The share of each token in the mean over a text's own tokens, `[texts, tokens of all texts]`.
+    pub(crate) fn shares(&self, padded: bool, device: &Device) -> Tensor<2> {
+        let rows_of = |length: usize| if padded { self.tokens } else { length };
+        let rows = self.lengths.iter().map(|&length| rows_of(length)).sum();
+        let mut shares = vec![0.0; self.len() * rows];
+        let mut start = 0;
+        for (text, &length) in self.lengths.iter().enumerate() {
+            shares[text * rows + start..][..length].fill(1.0 / length as f32);
+            start += rows_of(length);
+        }
+        Tensor::from_data(TensorData::new(shares, [self.len(), rows]), device)
     }
 }
 
@@ -283,6 +291,12 @@ macro_rules! registry {
             fn forward(&self, input: &$input, training: Option<&Training>) -> Result<Tensor<2>, Error> {
                 match self {
                     $(Self::$variant(tower) => Tower::forward(tower, input, training),)+
+                }
+            }
+
+            fn pack(&mut self, precision: Precision) {
+                match self {
+                    $(Self::$variant(tower) => Tower::pack(tower, precision),)+
                 }
             }
 

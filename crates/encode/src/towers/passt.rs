@@ -10,14 +10,17 @@
 //! segments of a batch: they are dropped before anything is computed for them.
 
 use burn::module::{Module, Param};
-use burn::nn::{LayerNorm, Linear};
 use burn::tensor::{Int, Tensor, TensorData};
+use hark_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
 use super::{MelBatch, Tower};
 use crate::Error;
 use crate::dropout::Training;
-use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Transformer};
+use crate::layer_norm::LayerNorm;
+use crate::linear::Linear;
+use crate::ops::{linear, norm};
+use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Sequences, Transformer};
 use crate::weights::{Init, TensorSource, linear_of_rows, parameter, transposed};
 use hark_work::random::{Random, key};
 
@@ -246,6 +249,10 @@ impl Tower for Passt {
         })
     }
 
+    fn pack(&mut self, precision: Precision) {
+        self.transformer.pack(precision);
+    }
+
     fn width(&self) -> usize {
         self.config.width
     }
@@ -302,15 +309,17 @@ impl Passt {
         let grid = self.row_positions.val().select(0, indices(|place| place.0))
             + self.column_positions.val().select(0, indices(|place| place.1));
         let patches =
-            self.embed.forward(cut).reshape([segments, places, width]) + grid.reshape([1, places, width]);
+            linear(cut, &self.embed).reshape([segments, places, width]) + grid.reshape([1, places, width]);
         let tokens = Tensor::stack::<2>(vec![self.class_token.val(), self.distillation_token.val()], 0)
             + self.token_positions.val();
         let tokens = tokens.reshape([1, 2, width]).expand([segments, 2, width]);
-        let x = Tensor::cat(vec![tokens, patches], 1);
-        let x = self.transformer.forward(x, None, None);
-        // The norm works token by token: only the two that are used need it.
-        let x = self.norm.forward(x.narrow(1, 0, 2));
-        x.mean_dim(1).reshape([segments, width])
+        let x = Tensor::cat(vec![tokens, patches], 1).reshape([segments * (2 + places), width]);
+        // Of all tokens only these two are used.
+        let sequences = Sequences::new(vec![2 + places; segments]).first(2);
+        let x = norm(self.transformer.forward(x, &sequences, None), &self.norm);
+        x.reshape([segments, 2, width])
+            .mean_dim(1)
+            .reshape([segments, width])
     }
 }
 

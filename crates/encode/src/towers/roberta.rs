@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::Tensor;
+use hark_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
 use super::bert::{Bert, BertConfig, Family, Pooling};
@@ -91,6 +92,10 @@ impl Tower for Roberta {
     fn build(config: &RobertaConfig, source: &TensorSource<'_>) -> Result<Self, Error> {
         let network = Bert::build(&config.network(), source)?;
         Ok(Self { network })
+    }
+
+    fn pack(&mut self, precision: Precision) {
+        self.network.pack(precision);
     }
 
     fn width(&self) -> usize {

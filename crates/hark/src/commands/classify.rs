@@ -8,7 +8,7 @@ use hark_encode::read_labels;
 use hark_library::{Annotations, Classify};
 
 use super::describe::{rank, show};
-use super::inputs::ThreadArgs;
+use super::inputs::ComputeArgs;
 use crate::output;
 
 const EXAMPLES: &str = "Examples:
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(short = 'n', long, value_name = "N", default_value = "1")]
     limit: usize,
     #[command(flatten)]
-    threads: ThreadArgs,
+    compute: ComputeArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<()> {
         truth: args.truth.is_some().then_some(&truth),
         limit: args.limit,
     };
-    let classified = rank(&asked, args.model.as_deref(), &args.threads)?;
+    let classified = rank(&asked, args.model.as_deref(), &args.compute)?;
     if args.json {
         output::print_json(&classified)?;
     } else {

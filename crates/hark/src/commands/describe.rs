@@ -12,7 +12,7 @@ use hark_library::{
 use hark_models::EVERYDAY;
 use serde_json::{Value, json};
 
-use super::inputs::{CaptionArgs, ThreadArgs};
+use super::inputs::{CaptionArgs, ComputeArgs};
 use crate::home::Home;
 use crate::library::tell_of_default;
 use crate::{output, progress};
@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(short = 'n', long, value_name = "N", default_value = "5")]
     limit: usize,
     #[command(flatten)]
-    threads: ThreadArgs,
+    compute: ComputeArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<()> {
         truth: None,
         limit: args.limit,
     };
-    let described = rank(&asked, args.model.as_deref(), &args.threads)?;
+    let described = rank(&asked, args.model.as_deref(), &args.compute)?;
     if args.json {
         let described = described.recordings.iter();
         let described =
@@ -80,12 +80,12 @@ fn captions_of(recording: &ClassifiedRecording) -> Vec<Value> {
 }
 
 /// Finds the best texts for recordings, with progress on a terminal.
-pub fn rank(asked: &Classify<'_>, model: Option<&str>, threads: &ThreadArgs) -> Result<Classified> {
+pub fn rank(asked: &Classify<'_>, model: Option<&str>, compute: &ComputeArgs) -> Result<Classified> {
     if model.is_none() {
         tell_of_default();
     }
     let model = LibraryModel::find(&Home::find()?.models(), model.unwrap_or(EVERYDAY))?;
-    let embedder = ModelEmbedder::new(model, threads.compute()).cancelled_by(Some(progress::stopped));
+    let embedder = ModelEmbedder::new(model, compute.compute()).cancelled_by(Some(progress::stopped));
     let texts = progress::items("embedding texts");
     let bar = Mutex::new(progress::Recordings::new("embedding recordings"));
     let ranked = classify(&embedder, asked, &|event| {

@@ -15,7 +15,7 @@ use hark_library::{
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::inputs::ThreadArgs;
+use super::inputs::ComputeArgs;
 use super::renamed::{Renamed, renamed_to};
 use crate::home::Home;
 use crate::library::{LibraryArgs, NoteArgs, tell_of_everyday};
@@ -95,7 +95,7 @@ pub struct Args {
     #[arg(long = "forget", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--remove-folder"))]
     _forget: Option<Renamed>,
     #[command(flatten)]
-    threads: ThreadArgs,
+    compute: ComputeArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let open = OpenOptions {
         model: args.model.clone(),
-        compute: args.threads.compute(),
+        compute: args.compute.compute(),
         cancelled: Some(progress::stopped),
     };
     if args.list {

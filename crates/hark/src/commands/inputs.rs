@@ -7,9 +7,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hark_corpus::{CaptionSet, Format};
-use hark_encode::card::ClipLength;
 use hark_encode::sentence::{CachedEmbeddings, CachedSentenceEncoder, SentenceModel};
-use hark_encode::{Compute, Embeddings};
+use hark_encode::{Compute, Embeddings, Precision};
 use hark_evaluate::{Direction, Metric};
 use hark_models::{BUILT_IN, PUBLISHED};
 
@@ -116,33 +115,6 @@ pub fn gather(texts: &[String], files: &[PathBuf], columns: &ColumnArgs) -> Resu
     Ok(captions)
 }
 
-/// Which part of a recording counts: `full`, or a number of seconds.
-pub fn clip_seconds(text: &str) -> Result<ClipLength, String> {
-    if text == "full" {
-        return Ok(ClipLength::Full);
-    }
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(ClipLength::Fixed { seconds }),
-        _ => Err("expected `full`, or a number of seconds from 0.1 to 3600".to_owned()),
-    }
-}
-
-/// A time in seconds, or as on a clock: `90`, `1:30`, `1:02:03.5`.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is not a time; write seconds or a clock, such as 90 or 1:30");
-    let mut total = 0.0;
-    for (nth, part) in text.split(':').enumerate() {
-        let is_number = part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let value: f64 = part.parse().map_err(|_| wrong())?;
-        // Minutes and seconds of a clock go to 59.
-        if nth > 2 || !is_number || (nth > 0 && value >= 60.0) {
-            return Err(wrong());
-        }
-        total = 60.0 * total + value;
-    }
-    Ok(total)
-}
-
 /// A direction by its name; the help lists them.
 pub fn direction() -> impl TypedValueParser<Value = Direction> {
     let described = |direction: Direction| {
@@ -212,6 +184,23 @@ impl ThreadArgs {
     }
 }
 
+/// How a network computes that only embeds.
+#[derive(Debug, Args)]
+pub struct ComputeArgs {
+    #[command(flatten)]
+    pub threads: ThreadArgs,
+    /// Weights of transformers in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory and read faster
+    #[arg(long, value_name = "BITS", default_value = "f32")]
+    pub precision: Precision,
+}
+
+impl ComputeArgs {
+    /// The CPU, with these threads and bits.
+    pub fn compute(&self) -> Compute {
+        self.threads.compute().with_precision(self.precision)
+    }
+}
+
 impl ModelArgs {
     /// The model's name: the one that was asked for, or the built-in one.
     pub fn name(&self) -> &str {
@@ -268,28 +257,5 @@ pub fn warn(embedded: &CachedEmbeddings, model: &SentenceModel) {
             "hark: warning: cannot cache the embeddings: {}",
             output::explain(error)
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_seconds_or_a_clock() {
-        for (text, expected) in [
-            ("90", 90.0),
-            ("1:30", 90.0),
-            ("0:05.5", 5.5),
-            ("1:02:03", 3723.0),
-            ("7200", 7200.0),
-        ] {
-            assert!((seconds(text).unwrap() - expected).abs() < 1e-9, "{text}");
-        }
-        for text in [
-            "", "1:", ":30", "1:60", "1:2:3:4", "-1", "1:-5", "nan", "inf", "1e3", "a",
-        ] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
     }
 }

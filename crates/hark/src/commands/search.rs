@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, ensure};
 use clap::Args as ClapArgs;
-use hark_catalogue::{Answer, Filter, Hit, Mode, Note, Question, parse_day};
+use hark_catalogue::{Answer, Filter, Hit, Mode, Note, Question, parse_day, parse_time};
 use hark_library::OpenOptions;
 use serde::Serialize;
 
-use super::inputs::{ThreadArgs, seconds};
+use super::inputs::ComputeArgs;
 use crate::home::Home;
 use crate::library::{LibraryArgs, tell_of_everyday};
 use crate::{output, progress};
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     like: Option<PathBuf>,
     /// With --like, the moment to match, such as 35 or 1:30 [default: whole recording]
-    #[arg(long, value_name = "TIME", requires = "like", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", requires = "like", value_parser = parse_time)]
     at: Option<f64>,
     /// Exclude these sounds or words (repeatable)
     #[arg(long = "not", value_name = "WORDS")]
@@ -71,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     #[command(flatten)]
-    threads: ThreadArgs,
+    compute: ComputeArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -93,10 +93,10 @@ pub struct FilterArgs {
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
     /// Minimum length, such as 5 or 1:30
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     min_seconds: Option<f64>,
     /// Maximum length
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     max_seconds: Option<f64>,
     /// Minimum sample rate
     #[arg(long, value_name = "HERTZ")]
@@ -188,7 +188,7 @@ pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let options = OpenOptions {
         model: args.model.clone(),
-        compute: args.threads.compute(),
+        compute: args.compute.compute(),
         cancelled: Some(progress::stopped),
     };
     let library = args.library.open(&home, &options)?;

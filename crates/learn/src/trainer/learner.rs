@@ -17,7 +17,7 @@ use crate::caption_embeddings::CaptionEmbeddings;
 use crate::clips::Clips;
 use crate::network::is_part;
 use crate::objective::Objective;
-use crate::optimizer::{AdamW, Gradients, accumulate, clip, norm, scale};
+use crate::optimizer::{AdamW, Gradients, accumulate, clip_factor, norm};
 use crate::recipe::Recipe;
 use crate::run::{BrokenBatch, BrokenPair, Run, State};
 use crate::split::Split;
@@ -108,14 +108,11 @@ impl Learner<'_> {
     /// One step of the optimizer with the gradients at hand.
     fn step(&mut self) -> Result<Step, Error> {
         let training = &self.recipe.training;
-        let mut gradients = std::mem::take(&mut self.gradients);
-        if training.gradient_accumulation > 1 {
-            scale(&mut gradients, 1.0 / training.gradient_accumulation as f32);
-        }
-        let norm = match training.max_grad_norm {
-            Some(most) => clip(&mut gradients, most),
-            None => norm(&gradients),
-        };
+        let gradients = std::mem::take(&mut self.gradients);
+        // Of the mean over the batches.
+        let share = 1.0 / training.gradient_accumulation as f32;
+        let norm = norm(&gradients) * f64::from(share);
+        let scale = share * training.max_grad_norm.map_or(1.0, |most| clip_factor(norm, most));
         let per_epoch = self.batches_per_epoch / training.gradient_accumulation;
         let rate = training.schedule.rate(self.state.updates, per_epoch);
         let rates = &training.lr_multipliers;
@@ -135,7 +132,7 @@ impl Learner<'_> {
                 text: None,
             },
         );
-        *self.network = self.optimizer.step(network, &gradients, &rate_of)?;
+        *self.network = self.optimizer.step(network, &gradients, scale, &rate_of)?;
         self.state.updates += 1;
         let step = Step {
             epoch: (self.state.batches - 1) / self.batches_per_epoch,

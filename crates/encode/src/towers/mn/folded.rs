@@ -8,8 +8,9 @@ use hark_nearest::blocks::inner_products;
 use super::kernels::{self, Activation, Convolution};
 use super::{Conv, LAYOUT, MAX_FRAMES, Mn, Output, STEM_SHAPE, Squeeze, adds_input};
 use crate::Error;
+use crate::linear::Linear;
+use crate::tensors::numbers;
 use crate::towers::{Inference, MelBatch};
-use crate::weights::numbers;
 use crate::weights::transposed;
 
 /// The network, folded.
@@ -51,7 +52,7 @@ struct Map {
 
 impl Dense {
     /// A linear layer, stored as `[input, output]`.
-    fn linear(layer: &burn::nn::Linear) -> Self {
+    fn linear(layer: &Linear) -> Self {
         let [input, output] = layer.weight.val().dims();
         let weight = transposed(&numbers(layer.weight.val().inner()), output);
         let bias = layer.bias.as_ref().map(|bias| numbers(bias.val().inner()));

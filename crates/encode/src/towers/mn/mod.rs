@@ -23,7 +23,6 @@ mod golden;
 mod kernels;
 
 use burn::module::{Module, Param, RunningState};
-use burn::nn::Linear;
 use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
@@ -34,6 +33,8 @@ use self::kernels::Activation;
 use super::{Inference, MelBatch, Tower};
 use crate::Error;
 use crate::dropout::Training;
+use crate::linear::Linear;
+use crate::ops;
 use crate::weights::{Init, TensorSource, linear_of_rows};
 
 /// The longest input that is accepted, in frames.
@@ -417,7 +418,7 @@ impl Squeeze {
     fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let [items, channels, ..] = x.dims();
         let means = mean_over_map(x.clone());
-        let factors = sigmoid(self.restore.forward(relu(self.reduce.forward(means))));
+        let factors = sigmoid(ops::linear(relu(ops::linear(means, &self.reduce)), &self.restore));
         x * factors.reshape([items, channels, 1, 1])
     }
 }
@@ -562,8 +563,8 @@ impl Tower for Mn {
         let x = hard_swish(self.last.forward(x, POINTWISE, batch_statistics));
         let features = mean_over_map(x);
         let classes = self.classifier.as_ref().map(|classifier| {
-            let hidden = hard_swish(classifier.hidden.forward(features.clone()));
-            sigmoid(classifier.output.forward(hidden))
+            let hidden = hard_swish(ops::linear(features.clone(), &classifier.hidden));
+            sigmoid(ops::linear(hidden, &classifier.output))
         });
         Ok(match (self.config.output, classes) {
             (Output::Classes, Some(classes)) => classes,

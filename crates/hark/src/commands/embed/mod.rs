@@ -6,11 +6,12 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use hark_encode::card::ClipLength;
 use hark_encode::model::TextEncoder;
+use hark_encode::{Compute, Precision};
 use hark_models::Model;
 use hark_nearest::{Vectors, npy};
 use serde_json::json;
 
-use super::inputs::{ColumnArgs, ModelArgs, clip_seconds, gather};
+use super::inputs::{ColumnArgs, ModelArgs, gather};
 use super::renamed::{Renamed, renamed_to};
 use crate::home::Home;
 use crate::{output, progress};
@@ -48,8 +49,11 @@ pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
     /// Pad or crop recordings to this many seconds, or `full` for their true length [default: pad as the model was trained, never crop]
-    #[arg(long, value_name = "SECONDS|full", value_parser = clip_seconds, requires = "recordings")]
+    #[arg(long, value_name = "SECONDS|full", requires = "recordings")]
     clip_seconds: Option<ClipLength>,
+    /// Weights of transformers in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory and read faster
+    #[arg(long, value_name = "BITS", default_value = "f32")]
+    precision: Precision,
     #[arg(long = "clip", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--clip-seconds"))]
     _clip: Option<Renamed>,
     /// Keep the rows of an earlier run with this output file
@@ -61,6 +65,12 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    fn compute(&self) -> Compute {
+        self.model.threads.compute().with_precision(self.precision)
+    }
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -80,7 +90,7 @@ pub fn run(args: &Args) -> Result<()> {
     match &args.model.model {
         Some(name) => match Home::find()?.models().open(name)? {
             Model::Towers(files) => {
-                let encoder = TextEncoder::open(&files, &args.model.threads.compute())?;
+                let encoder = TextEncoder::open(&files, &args.compute())?;
                 let bar = progress::items("embedding texts");
                 let embedded = encoder.embed(&captions, &|done, total| progress::show(&bar, done, total));
                 bar.finish_and_clear();

@@ -10,7 +10,6 @@ use hark_models::ModelStore;
 use serde_json::json;
 
 use super::show;
-use crate::commands::inputs::clip_seconds;
 use crate::commands::renamed::{Renamed, renamed_to};
 use crate::{output, progress};
 
@@ -25,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     tokenizer: Option<PathBuf>,
     /// Pad or crop recordings to this many seconds, or `full` to use all of them [default: as the checkpoint's own program does]
-    #[arg(long, value_name = "SECONDS|full", value_parser = clip_seconds)]
+    #[arg(long, value_name = "SECONDS|full")]
     clip_seconds: Option<ClipLength>,
     #[arg(long = "clip", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--clip-seconds"))]
     _clip: Option<Renamed>,

@@ -1,0 +1,49 @@
+//! The weights of a linear layer.
+
+use std::sync::Arc;
+
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+use hark_kernels::{Matrix, Packed, Precision};
+
+/// A linear layer: x W + b.
+#[derive(Module, Debug)]
+pub struct Linear {
+    /// `[input, output]`; of no size if the layer is packed.
+    pub weight: Param<Tensor<2>>,
+    /// `[output]`.
+    pub bias: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    packed: Option<Arc<Packed>>,
+}
+
+impl Linear {
+    /// A layer of these weights.
+    pub fn new(weight: Param<Tensor<2>>, bias: Option<Param<Tensor<1>>>) -> Self {
+        Self {
+            weight,
+            bias,
+            packed: None,
+        }
+    }
+
+    /// Brings the weight into the order in which the CPU's products read it: the layer then computes faster and cannot learn.
+    /// Does nothing on other devices.
+    pub(crate) fn pack(&mut self, precision: Precision) {
+        let weight = self.weight.val().inner();
+        let [input, output] = weight.dims();
+        if weight.device() != Device::flex() || self.packed.is_some() {
+            return;
+        }
+        let numbers = crate::tensors::numbers(weight);
+        let packed = Packed::new(Matrix::new(&numbers, input, output, output), precision);
+        let nothing = TensorData::new(Vec::<f32>::new(), [0, output]);
+        self.weight = Param::from_tensor(Tensor::from_data(nothing, &Device::flex()));
+        self.packed = Some(Arc::new(packed));
+    }
+
+    /// The packed weight, if the layer is packed.
+    pub(crate) fn packed(&self) -> Option<&Packed> {
+        self.packed.as_deref()
+    }
+}

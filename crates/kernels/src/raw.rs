@@ -1,0 +1,450 @@
+//! The processor's vector unit, and memory that several threads write at the same time: this crate's one place with `unsafe`.
+
+#![allow(unsafe_code)]
+// The loops must be inlined into the function that is compiled for the vector unit: that is their whole point.
+#![allow(clippy::inline_always)]
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// Keeps memory that was freed, for the rest of the process, instead of giving it back to the system.
+///
+/// A training step frees what the next one allocates again. The system's allocator takes large blocks from the kernel one by
+/// one, gives them back when they are freed, and the kernel clears every page anew: more than a third of the CPU time of a step
+/// at full size. For programs that compute and end; a server that idles would hold its peak for ever. It has an effect with
+/// glibc's allocator only, and should come before there are other threads.
+pub fn keep_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: `mallopt` changes numbers of the allocator and may be called at any time. A setting that is turned down changes
+    // nothing.
+    unsafe {
+        // No block from the kernel on its own; never give back; grow by much at a time.
+        libc::mallopt(libc::M_MMAP_MAX, 0);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+        libc::mallopt(libc::M_TOP_PAD, 64 << 20);
+    }
+}
+
+/// What a product is added to.
+#[derive(Debug, Clone, Copy)]
+pub enum Start<'a> {
+    /// Nothing.
+    Zero,
+    /// A row, the same for all rows.
+    Row(&'a [f32]),
+    /// What the output holds.
+    Keep,
+}
+
+/// A matrix that is written, by several threads at a time: rows are `stride` numbers apart.
+///
+/// It stands for an exclusive borrow of the numbers. Who writes to it sees to it that no two threads write the same place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output<'a> {
+    numbers: *mut f32,
+    rows: usize,
+    columns: usize,
+    stride: usize,
+    borrowed: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: the pointer is used in unsafe functions alone, whose callers promise that threads write different places.
+unsafe impl Send for Output<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Output<'_> {}
+
+impl<'a> Output<'a> {
+    /// # Panics
+    /// If the slice is too short.
+    pub(crate) fn new(numbers: &'a mut [f32], rows: usize, columns: usize, stride: usize) -> Self {
+        assert!(columns <= stride || rows <= 1, "rows overlap");
+        let needed = if rows == 0 || columns == 0 {
+            0
+        } else {
+            (rows - 1) * stride + columns
+        };
+        assert!(
+            numbers.len() >= needed,
+            "an output of {rows} by {columns} needs {needed} numbers"
+        );
+        Self {
+            numbers: numbers.as_mut_ptr(),
+            rows,
+            columns,
+            stride,
+            borrowed: PhantomData,
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// A part of the matrix.
+    ///
+    /// # Panics
+    /// If it reaches beyond the whole.
+    pub(crate) fn part(&self, row: usize, rows: usize, column: usize, columns: usize) -> Self {
+        assert!(
+            row + rows <= self.rows && column + columns <= self.columns,
+            "a part of the output"
+        );
+        // SAFETY: the part begins within the whole, or it is empty and at its end.
+        let numbers = unsafe {
+            self.numbers.add(if rows == 0 || columns == 0 {
+                0
+            } else {
+                row * self.stride + column
+            })
+        };
+        Self {
+            numbers,
+            rows,
+            columns,
+            ..*self
+        }
+    }
+
+    /// A row of the matrix to be written.
+    ///
+    /// # Safety
+    /// No other thread uses this row, and the slice is gone before anyone asks for the row again.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub(crate) unsafe fn fresh_row(&self, row: usize) -> &'a mut [MaybeUninit<f32>] {
+        assert!(row < self.rows, "a row of the output");
+        // SAFETY: the row lies within the numbers that `new` checked; the caller promises the rest.
+        unsafe { std::slice::from_raw_parts_mut(self.numbers.add(row * self.stride).cast(), self.columns) }
+    }
+
+    /// A row of the matrix that has been written.
+    ///
+    /// # Safety
+    /// No other thread uses this row, and the slice is gone before anyone asks for the row again. Its numbers have been
+    /// written.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub(crate) unsafe fn row(&self, row: usize) -> &'a mut [f32] {
+        assert!(row < self.rows, "a row of the output");
+        // SAFETY: the row lies within the numbers that `new` checked; the caller promises the rest.
+        unsafe { std::slice::from_raw_parts_mut(self.numbers.add(row * self.stride), self.columns) }
+    }
+}
+
+/// New numbers, every one of which `write` writes; they are not cleared before.
+///
+/// # Safety
+/// `write` writes all numbers of the matrix of `rows` by `columns`, and reads none before.
+pub(crate) unsafe fn written(rows: usize, columns: usize, write: impl FnOnce(&Output<'_>)) -> Vec<f32> {
+    let count = rows.checked_mul(columns).expect("a matrix that fits in memory");
+    let mut numbers = Vec::with_capacity(count);
+    write(&Output {
+        numbers: numbers.as_mut_ptr(),
+        rows,
+        columns,
+        stride: columns,
+        borrowed: PhantomData,
+    });
+    // SAFETY: the capacity is at least this, and the caller promises that all have been written.
+    unsafe { numbers.set_len(count) };
+    numbers
+}
+
+/// What the processor's vector unit can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isa {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    Plain,
+}
+
+impl Isa {
+    /// The best of this processor.
+    pub(crate) fn here() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            let avx2 = has!("avx2") && has!("fma");
+            if avx2 && has!("avx512f") && has!("avx512dq") && has!("avx512vl") && has!("avx512bw") {
+                return Self::Avx512;
+            }
+            if avx2 {
+                return Self::Avx2;
+            }
+        }
+        Self::Plain
+    }
+
+    /// All that this processor can do.
+    #[cfg(test)]
+    pub(crate) fn all() -> Vec<Self> {
+        #[cfg(target_arch = "x86_64")]
+        match Self::here() {
+            Self::Avx512 => return vec![Self::Avx512, Self::Avx2, Self::Plain],
+            Self::Avx2 => return vec![Self::Avx2, Self::Plain],
+            Self::Plain => {}
+        }
+        vec![Self::Plain]
+    }
+
+    /// Rows and columns of the tile that a product keeps in registers.
+    pub(crate) fn tile(self) -> (usize, usize) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => (12, 32),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => (6, 16),
+            Self::Plain => (4, 16),
+        }
+    }
+
+    /// Runs loops compiled for this vector unit.
+    #[inline(always)]
+    pub(crate) fn run<W: Work>(self, work: W) -> W::Result {
+        match self {
+            // SAFETY: `here` has detected the features that the function is compiled for.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => unsafe { run_avx512(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => unsafe { run_avx2(work) },
+            Self::Plain => work.run(),
+        }
+    }
+
+    /// One tile of a product: a panel of A, `[k, rows]`, times a panel of B, `[k, columns]`, to where it stands in the output.
+    /// What reaches beyond the output is left out.
+    ///
+    /// # Safety
+    /// No other thread uses this tile of the output. With `Start::Keep` its numbers have been written.
+    pub(crate) unsafe fn multiply(
+        self,
+        a: &[f32],
+        b: &[f32],
+        start: Start<'_>,
+        out: &Output<'_>,
+        row: usize,
+        column: usize,
+    ) {
+        let (tile_rows, tile_columns) = self.tile();
+        let depth = b.len() / tile_columns;
+        assert!(
+            a.len() == depth * tile_rows && b.len() == depth * tile_columns,
+            "panels of one depth"
+        );
+        assert!(row < out.rows && column < out.columns, "a tile of the output");
+        let rows = tile_rows.min(out.rows - row);
+        let columns = tile_columns.min(out.columns - column);
+        // SAFETY: the tile's first place is within the output.
+        let place = unsafe { out.numbers.add(row * out.stride + column) };
+        if columns < tile_columns {
+            // SAFETY: as for this function.
+            return unsafe { self.multiply_edge(a, b, start, out, row, column) };
+        }
+        let tile = Tile {
+            depth,
+            a: a.as_ptr(),
+            b: b.as_ptr(),
+            out: place,
+            stride: out.stride,
+            start: match start {
+                Start::Zero => Begin::Zero,
+                Start::Row(row) => Begin::Row(row[column..column + columns].as_ptr()),
+                Start::Keep => Begin::Keep,
+            },
+        };
+        // SAFETY: the panels hold `depth` times a tile's rows and columns, `rows` is no more than a tile's, and the place has
+        // room for `rows` by a tile's columns. `here` has detected the features.
+        unsafe {
+            match self {
+                #[cfg(target_arch = "x86_64")]
+                Self::Avx512 => avx512::multiply(&tile, rows),
+                #[cfg(target_arch = "x86_64")]
+                Self::Avx2 => avx2::multiply(&tile, rows),
+                Self::Plain => plain(&tile, rows),
+            }
+        }
+    }
+
+    /// The same for a tile that reaches beyond the last column: through a whole one.
+    ///
+    /// # Safety
+    /// As for [`Isa::multiply`].
+    #[cold]
+    unsafe fn multiply_edge(
+        self,
+        a: &[f32],
+        b: &[f32],
+        start: Start<'_>,
+        out: &Output<'_>,
+        row: usize,
+        column: usize,
+    ) {
+        let (tile_rows, tile_columns) = self.tile();
+        let mut whole = [0.0_f32; MOST_OF_A_TILE];
+        let edge = Output::new(&mut whole, tile_rows, tile_columns, tile_columns);
+        // SAFETY: the array is this function's own.
+        unsafe { self.multiply(a, b, Start::Zero, &edge, 0, 0) };
+        let part = out.part(row, tile_rows.min(out.rows - row), column, out.columns - column);
+        for (nth, line) in whole.chunks_exact(tile_columns).take(part.rows).enumerate() {
+            for (at, &x) in line[..part.columns].iter().enumerate() {
+                // SAFETY: within the part, which is this tile.
+                unsafe {
+                    let place = part.numbers.add(nth * part.stride + at);
+                    *place = match start {
+                        Start::Zero => x,
+                        Start::Row(row) => x + row[column + at],
+                        Start::Keep => x + *place,
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Numbers of the largest tile.
+const MOST_OF_A_TILE: usize = 12 * 32;
+
+/// Loops that are compiled once for each vector unit. `run` must be `#[inline(always)]`.
+pub(crate) trait Work {
+    /// What comes out.
+    type Result;
+    /// Does the work.
+    fn run(self) -> Self::Result;
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
+fn run_avx512<W: Work>(work: W) -> W::Result {
+    work.run()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn run_avx2<W: Work>(work: W) -> W::Result {
+    work.run()
+}
+
+/// The operands of one tile.
+struct Tile {
+    depth: usize,
+    a: *const f32,
+    b: *const f32,
+    out: *mut f32,
+    stride: usize,
+    start: Begin,
+}
+
+#[derive(Clone, Copy)]
+enum Begin {
+    Zero,
+    /// As many numbers as a tile has columns.
+    Row(*const f32),
+    Keep,
+}
+
+/// # Safety
+/// As [`Isa::multiply`] says of the tile.
+unsafe fn plain(tile: &Tile, rows: usize) {
+    let (tile_rows, tile_columns) = (4, 16);
+    let mut sums = [[0.0_f32; 16]; 4];
+    for k in 0..tile.depth {
+        // SAFETY: the panels hold `depth` times a tile's rows and columns.
+        let (a, b) = unsafe {
+            (
+                std::slice::from_raw_parts(tile.a.add(k * tile_rows), tile_rows),
+                std::slice::from_raw_parts(tile.b.add(k * tile_columns), tile_columns),
+            )
+        };
+        for (sums, &a) in sums.iter_mut().zip(a) {
+            for (sum, &b) in sums.iter_mut().zip(b) {
+                *sum += a * b;
+            }
+        }
+    }
+    for (nth, sums) in sums.iter().take(rows).enumerate() {
+        for (at, &sum) in sums.iter().enumerate() {
+            // SAFETY: there is room for `rows` by a tile's columns.
+            unsafe {
+                let place = tile.out.add(nth * tile.stride + at);
+                *place = match tile.start {
+                    Begin::Zero => sum,
+                    Begin::Row(row) => sum + *row.add(at),
+                    Begin::Keep => sum + *place,
+                };
+            }
+        }
+    }
+}
+
+/// A module with the tile of a vector unit: `$rows` by two registers of `$lanes` numbers.
+#[cfg(target_arch = "x86_64")]
+macro_rules! tile {
+    ($name:ident, $features:literal, $rows:literal, $lanes:literal, $zero:ident, $load:ident, $store:ident, $set:ident,
+     $fma:ident, $add:ident, [$($count:literal)*]) => {
+        mod $name {
+            use super::{Begin, Tile};
+            use std::arch::x86_64::{$add, $fma, $load, $set, $store, $zero};
+
+            /// # Safety
+            /// As [`super::Isa::multiply`] says of the tile; the processor has the features.
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn multiply(tile: &Tile, rows: usize) {
+                // SAFETY: as the caller promises.
+                unsafe {
+                    match rows {
+                        $($count => rows_of::<$count>(tile),)*
+                        _ => {}
+                    }
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            unsafe fn rows_of<const R: usize>(tile: &Tile) {
+                let mut sums = [[$zero(); 2]; R];
+                let (mut a, mut b) = (tile.a, tile.b);
+                // SAFETY: the panels hold `depth` times a tile's rows and columns, and there is room for `R` by a tile's
+                // columns.
+                unsafe {
+                    for _ in 0..tile.depth {
+                        let (low, high) = ($load(b), $load(b.add($lanes)));
+                        for nth in 0..R {
+                            let x = $set(*a.add(nth));
+                            sums[nth][0] = $fma(x, low, sums[nth][0]);
+                            sums[nth][1] = $fma(x, high, sums[nth][1]);
+                        }
+                        a = a.add($rows);
+                        b = b.add(2 * $lanes);
+                    }
+                    for nth in 0..R {
+                        for half in 0..2 {
+                            let place = tile.out.add(nth * tile.stride + half * $lanes);
+                            let sum = sums[nth][half];
+                            let sum = match tile.start {
+                                Begin::Zero => sum,
+                                Begin::Row(row) => $add(sum, $load(row.add(half * $lanes))),
+                                Begin::Keep => $add(sum, $load(place)),
+                            };
+                            $store(place, sum);
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+tile!(avx2, "avx2,fma", 6, 8, _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps,
+      _mm256_fmadd_ps, _mm256_add_ps, [1 2 3 4 5 6]);
+#[cfg(target_arch = "x86_64")]
+tile!(avx512, "avx512f", 12, 16, _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps,
+      _mm512_fmadd_ps, _mm512_add_ps, [1 2 3 4 5 6 7 8 9 10 11 12]);
