@@ -42,7 +42,7 @@ def front_end():
     from hear21passt.models.preprocess import AugmentMelSTFT
 
     return AugmentMelSTFT(n_mels=128, sr=RATE, win_length=800, hopsize=320, n_fft=1024, freqm=48, timem=192, htk=False, fmin=0.0,
-                          fmax=None, norm=1, fmin_aug_range=10, fmax_aug_range=2000).eval()
+                          fmax=15_000, norm=1, fmin_aug_range=10, fmax_aug_range=2000).eval()
 
 
 def by_librosa(path):
