@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds the coefficients of the normal distribution's tail in crates/encode/src/kernels.rs, and prints them with their errors.
+"""Finds the coefficients of the normal distribution's tail in crates/kernels/src/gelu.rs, and prints them with their errors.
 
 The tail from y >= 0 on is exp(-y^2 / 2) M(y), and M is approximated by A(y) / B(y), of degree 4 and 5, for y up to where
 the exponential is 0 in 32 bits. The fit is a linear least squares problem, A - M B = 0 with B(0) = 1, solved again and
