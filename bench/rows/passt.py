@@ -59,7 +59,7 @@ class Passt(Row):
     packages = ["hear21passt", *inference.PACKAGES]
 
     def count(self, options):
-        return 4 if options.quick else 16
+        return 4 if options.quick else 8
 
     def settings(self, options):
         return {"count": 16}

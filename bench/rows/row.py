@@ -133,8 +133,6 @@ def timed(work, repeat):
 
 def fastest(work, sizes):
     """The batch size with which `work(size)` takes the least time: the better of two passes each, in turns."""
-    for size in sizes:
-        work(size)
     taken = {size: float("inf") for size in sizes}
     for _ in range(2):
         for size in sizes:
