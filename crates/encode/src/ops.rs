@@ -1,5 +1,5 @@
 //! Operations of the towers that Burn's CPU backend is slow at, each with its gradient: linear layers, GELU, layer norm, attention,
-//! and the residual sum with dropout.
+//! convolutions with ReLU, and the residual sum with dropout.
 //!
 //! On the CPU and in f32 they run the loops of [`hark_kernels`]; the gradient of each is written by hand and keeps no more than
 //! it needs. Other devices and other number types get the same from Burn's own operations. The tests compare the two, in values
@@ -19,6 +19,8 @@ use burn::backend::{
     Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension, ops::FloatTensorOps,
     tensor::FloatTensor,
 };
+use burn::tensor::module::conv2d;
+use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, Device, Tensor, TensorData, activation};
 use hark_kernels as kernels;
 use hark_kernels::{Attended, Matrix, Norm, Packed, Start};
@@ -100,6 +102,27 @@ pub(crate) fn residual(x: Tensor<2>, part: Tensor<2>, mask: Option<Mask>) -> Ten
     let sum =
         <Dispatch as Fused>::fused_residual(x.into_dispatch(), part.into_dispatch(), mask.map(Arc::new));
     Tensor::from_dispatch(sum)
+}
+
+/// ReLU of a convolution of `[items, inputs, height, width]` with `[outputs, inputs, kernel, kernel]`.
+pub(crate) fn convolution(
+    x: Tensor<4>,
+    weight: Tensor<4>,
+    bias: Tensor<1>,
+    stride: usize,
+    padding: usize,
+) -> Tensor<4> {
+    if is_ours(&x) {
+        return Tensor::from_dispatch(<Dispatch as Fused>::fused_convolution(
+            x.into_dispatch(),
+            weight.into_dispatch(),
+            bias.into_dispatch(),
+            stride,
+            padding,
+        ));
+    }
+    let options = ConvOptions::new([stride, stride], [padding, padding], [1, 1], 1);
+    activation::relu(conv2d(x, weight, Some(bias), options))
 }
 
 /// What attention needs beside query, key and value; `hark_kernels::Attention` says what each is.
@@ -195,6 +218,13 @@ trait Fused: Backend {
         mask: Option<Arc<Mask>>,
     ) -> FloatTensor<Self>;
     fn fused_attention(x: FloatTensor<Self>, shape: Arc<AttentionShape>) -> FloatTensor<Self>;
+    fn fused_convolution(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        stride: usize,
+        padding: usize,
+    ) -> FloatTensor<Self>;
 }
 
 impl Fused for Flex {
@@ -254,6 +284,39 @@ impl Fused for Flex {
         let x = ordered(x);
         let Attended { out, .. } = shape.with(|attention| attention.forward(slice(&x)));
         attended(out, &shape, &x)
+    }
+
+    fn fused_convolution(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        stride: usize,
+        padding: usize,
+    ) -> FloatTensor<Self> {
+        let (x, weight, bias) = (ordered(x), ordered(weight), ordered(bias));
+        let shape = convolution_of(&x, &weight, stride, padding);
+        let out = shape.forward(slice(&x), slice(&weight), slice(&bias));
+        let [height, width] = shape.output();
+        let shape = [x.shape()[0], shape.outputs, height, width];
+        Flex::float_from_data(TensorData::new(out, shape), &x.device())
+    }
+}
+
+/// The sizes of a convolution, from its input and its weights.
+fn convolution_of(
+    x: &FloatTensor<Flex>,
+    weight: &FloatTensor<Flex>,
+    stride: usize,
+    padding: usize,
+) -> kernels::Convolution {
+    let (x, weight) = (x.shape(), weight.shape());
+    kernels::Convolution {
+        inputs: x[1],
+        outputs: weight[0],
+        size: [x[2], x[3]],
+        kernel: weight[2],
+        stride,
+        padding,
     }
 }
 
@@ -395,6 +458,76 @@ impl<C: CheckpointStrategy> Fused for Autodiff<Flex, C> {
                 prepared.finish(state, out)
             }
             OpsKind::UnTracked(prepared) => prepared.finish(Flex::fused_attention(x, shape)),
+        }
+    }
+
+    fn fused_convolution(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        stride: usize,
+        padding: usize,
+    ) -> FloatTensor<Self> {
+        let prepared = ConvolutionBackward
+            .prepare::<C>([x.node(), weight.node(), bias.node()])
+            .compute_bound()
+            .stateful();
+        let (x, weight) = (ordered(x.into_primitive()), ordered(weight.into_primitive()));
+        let out = Flex::fused_convolution(x.clone(), weight.clone(), bias.into_primitive(), stride, padding);
+        match prepared {
+            OpsKind::Tracked(prepared) => {
+                let state = ConvolutionState {
+                    shape: convolution_of(&x, &weight, stride, padding),
+                    x,
+                    weight,
+                    out: out.clone(),
+                };
+                prepared.finish(state, out)
+            }
+            OpsKind::UnTracked(prepared) => prepared.finish(out),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct ConvolutionBackward;
+
+#[derive(Debug, Clone)]
+struct ConvolutionState {
+    shape: kernels::Convolution,
+    x: FloatTensor<Flex>,
+    weight: FloatTensor<Flex>,
+    out: FloatTensor<Flex>,
+}
+
+impl Backward<Flex, 3> for ConvolutionBackward {
+    type State = ConvolutionState;
+
+    fn backward(self, ops: Ops<ConvolutionState, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let ConvolutionState {
+            shape,
+            x,
+            weight,
+            out,
+        } = ops.state;
+        let grad = ordered(grads.consume::<Flex>(&ops.node));
+        let [by_x, by_weight, by_bias] = ops.parents;
+        let gradient = shape.gradient(
+            slice(&x),
+            slice(&weight),
+            slice(&out),
+            slice(&grad),
+            by_x.is_some(),
+        );
+        if let (Some(node), Some(input)) = (by_x, gradient.input) {
+            grads.register::<Flex>(node.id, tensor(input, &x));
+        }
+        if let Some(node) = by_weight {
+            grads.register::<Flex>(node.id, tensor(gradient.weight, &weight));
+        }
+        if let Some(node) = by_bias {
+            let bias = TensorData::new(gradient.bias, [shape.outputs]);
+            grads.register::<Flex>(node.id, Flex::float_from_data(bias, &grad.device()));
         }
     }
 }
@@ -888,6 +1021,42 @@ mod tests {
         // A tensor that is added to itself.
         let twice = |x: &[Tensor<2>]| residual(x[0].clone(), x[0].clone(), None) + x[1].clone();
         assert_same(&inputs, twice, |x| x[0].clone() * 2.0 + x[1].clone(), 1e-6);
+    }
+
+    #[test]
+    fn a_convolution_equals_burns() {
+        let device = Device::flex().autodiff();
+        for (items, inputs, outputs, height, width) in [(1, 1, 1, 3, 3), (5, 3, 4, 9, 14), (9, 16, 20, 8, 21)]
+        {
+            let sizes = [inputs * height * width, inputs * 9, outputs];
+            let all = [
+                matrix_of(items, sizes[0], 1, &device),
+                matrix_of(outputs, sizes[1], 2, &device),
+                matrix_of(1, outputs, 3, &device),
+            ];
+            let parts = |x: &[Tensor<2>]| {
+                (
+                    x[0].clone().reshape([items, inputs, height, width]),
+                    x[1].clone().reshape([outputs, inputs, 3, 3]),
+                    x[2].clone().reshape([outputs]),
+                )
+            };
+            let flat = |x: Tensor<4>| {
+                let count = x.dims().iter().skip(1).product();
+                x.reshape([items, count])
+            };
+            let fused = |x: &[Tensor<2>]| {
+                let (x, weight, bias) = parts(x);
+                flat(convolution(x, weight, bias, 2, 1))
+            };
+            let composed = |x: &[Tensor<2>]| {
+                let (x, weight, bias) = parts(x);
+                let options = ConvOptions::new([2, 2], [1, 1], [1, 1], 1);
+                flat(activation::relu(conv2d(x, weight, Some(bias), options)))
+            };
+            // Sums of up to 16 * 9 products, and for the weights over all places of 9 items.
+            assert_same(&all, fused, composed, 3e-4);
+        }
     }
 
     #[test]

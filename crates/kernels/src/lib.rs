@@ -5,6 +5,7 @@
 
 mod attention;
 mod blocks;
+mod convolution;
 mod gelu;
 mod lanes;
 mod matrix;
@@ -15,6 +16,7 @@ mod product;
 mod raw;
 
 pub use attention::{Attended, Attention, Bias, Drop};
+pub use convolution::{Convolution, ConvolutionGradient};
 pub use gelu::{gelu, gelu_gradient, gelu_in_place};
 pub use matrix::Matrix;
 pub use norm::{Norm, NormGradient, sum_of_rows};

@@ -11,8 +11,6 @@
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
-use burn::tensor::module::conv2d;
-use burn::tensor::ops::ConvOptions;
 use serde::{Deserialize, Serialize};
 
 use super::{MelBatch, Tower};
@@ -143,8 +141,7 @@ impl Tower for Cnn {
         let segments = batch.len();
         let mut x = batch.tensor(&device);
         for stage in &self.stages {
-            let options = ConvOptions::new([2, 2], [1, 1], [1, 1], 1);
-            x = relu(conv2d(x, stage.weight.val(), Some(stage.bias.val()), options));
+            x = ops::convolution(x, stage.weight.val(), stage.bias.val(), 2, 1);
         }
         let [_, channels, bands, frames] = x.dims();
         // [segments, channels, bands, frames] to [segments, frames, channels * bands].
