@@ -2,7 +2,7 @@
 //!
 //! The numbers of 16 bits are bfloat16, rounded to the nearest; those of 8 bits are whole numbers from -127 to 127, each
 //! column with a factor of its own. Products widen a strip of columns at a time to 32 bits, in the cache, and compute in 32
-//! bits: what is saved is memory and the time to read it, which is most of the time where the left operand has few rows.
+//! bits: what is saved is memory.
 
 use rayon::prelude::*;
 
