@@ -189,7 +189,7 @@ impl ThreadArgs {
 pub struct ComputeArgs {
     #[command(flatten)]
     pub threads: ThreadArgs,
-    /// Weights of transformers in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory
+    /// Weights of transformers in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory; other networks stay as they are
     #[arg(long, value_name = "BITS", default_value = "f32")]
     pub precision: Precision,
 }

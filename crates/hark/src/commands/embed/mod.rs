@@ -51,7 +51,7 @@ pub struct Args {
     /// Pad or crop recordings to this many seconds, or `full` for their true length [default: pad as the model was trained, never crop]
     #[arg(long, value_name = "SECONDS|full", requires = "recordings")]
     clip_seconds: Option<ClipLength>,
-    /// Weights of transformers in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory
+    /// Weights of transformers in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory; other networks stay as they are
     #[arg(long, value_name = "BITS", default_value = "f32")]
     precision: Precision,
     #[arg(long = "clip", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--clip-seconds"))]
