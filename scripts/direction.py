@@ -57,6 +57,8 @@ OWNERS = {
     "ropus": {"hark-audio"},
     "syom": {"hark-audio"},
     "realfft": {"hark-audio"},
+    "rustfft": {"hark-audio"},
+    "md-5": {"hark-audio"},
     "usearch": {"hark-nearest"},
     "rusqlite": {"hark-catalogue"},
     "postgres": {"hark-catalogue"},

@@ -5,6 +5,8 @@
 //! is skipped and counted, and a file that breaks off gives what came before: both stand in [`Damage`]. Refused are
 //! rates and channel counts outside the limits below, numbers that are not finite, and files without one sample.
 
+pub(crate) mod seek;
+
 use std::io::{self, BufReader, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -262,7 +264,7 @@ impl Decoder {
         let (codec, expected, body) = match sound.kind {
             Kind::Linear(layout) => {
                 let frames = bytes.map(|bytes| bytes / layout.frame_bytes() as u64);
-                let body = Body::Pcm(Pcm::new(source, layout, bytes));
+                let body = Body::Pcm(Pcm::new(source, layout, bytes, sound.more.is_empty()));
                 (layout.coding.name(), frames, body)
             }
             Kind::Adpcm(blocks, keep) => {

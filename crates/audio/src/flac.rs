@@ -1,7 +1,7 @@
 //! FLAC files: metadata blocks and frames.
 //!
 //! In: a source with `fLaC`, metadata blocks and frames, or with frames alone, after ID3v2 tags or none. Out: one packet per frame
-//! for symphonia's decoder, and the texts of the comment block. Files follow RFC 9639. A frame begins with a sync code and a header
+//! for `flac_decode`, and the texts of the comment block. Files follow RFC 9639. A frame begins with a sync code and a header
 //! that its CRC-8 confirms, and ends where its CRC-16 is met and the file ends or another header stands. Data between such frames is
 //! passed over and reported with the length that is missing by the numbers of the frames. Blocks other than STREAMINFO and comments
 //! are skipped unread. A frame whose rate, channels or width differ from those before it starts a new stream.
@@ -9,16 +9,19 @@
 //! This is written here because symphonia refuses files for faults in blocks that hold no sound (cue sheets, tables), stops at damage,
 //! and ignores the sample rate of frames.
 
+mod seek;
+
 use std::collections::VecDeque;
 use std::io;
 
 use symphonia::core::codecs::audio::AudioCodecParameters;
 use symphonia::core::codecs::audio::well_known::CODEC_ID_FLAC;
 
+use crate::flac_decode::FlacDecoder;
 use crate::flac_frame::Header;
-use crate::flac_wide::{WIDEST_OF_SYMPHONIA, Wide};
 use crate::id3;
 use crate::metadata::{Metadata, vorbis_comments};
+use crate::points::Points;
 use crate::source::Places;
 use crate::track::{CUT, Coded, Demux, Heard, Refusal, Unit, header_fault, parameters};
 
@@ -168,10 +171,11 @@ pub(crate) fn parameters_of(block: &[u8]) -> Option<AudioCodecParameters> {
     Info::parse(block).map(|info| info.parameters())
 }
 
-/// The decoder for a STREAMINFO that is too wide for symphonia's.
-pub(crate) fn wide_decoder(block: &[u8]) -> Option<Wide> {
+/// The decoder for a STREAMINFO; `None` if it is cut.
+pub(crate) fn decoder(block: &[u8]) -> Option<FlacDecoder> {
     let Info { shape, md5, .. } = Info::parse(block)?;
-    (shape.bits > WIDEST_OF_SYMPHONIA).then(|| Wide::new(shape.channels as usize, shape.bits, md5))
+    let Shape { rate, channels, bits } = shape;
+    Some(FlacDecoder::new(rate, channels as usize, bits, md5))
 }
 
 /// The length that STREAMINFO states, or that of so many samples.
@@ -533,6 +537,14 @@ impl Demux for Flac {
             lost = true;
             self.frames.skip_to_sync();
         }
+    }
+
+    fn walk(&mut self) -> io::Result<Option<Points>> {
+        self.walk_frames()
+    }
+
+    fn enter(&mut self, points: &Points, frame: u64) -> io::Result<Option<u64>> {
+        self.enter_at(points, frame)
     }
 
     fn parameters(&self) -> Option<AudioCodecParameters> {

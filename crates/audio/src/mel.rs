@@ -21,13 +21,18 @@
 //! Refused: samples that are not finite, fewer samples than the reflection needs, more than [`MAX_VALUES`] values
 //! of output, and settings that make no spectrogram.
 
+// The loops must be inlined into the function that is compiled for the vector unit: that is their whole point.
+#![allow(clippy::inline_always)]
+
 use std::f64::consts::{LN_2, PI};
 use std::ops::Range;
 use std::sync::Arc;
 
-use realfft::num_complex::Complex;
 use realfft::{RealFftPlanner, RealToComplex};
 use serde::{Deserialize, Serialize};
+
+use crate::kernels::{self, Vector, Work};
+use crate::spectra::{Complex, Spectra};
 
 /// The most values that one spectrogram may have (1 GiB of them; nearly six hours with PaSST's settings).
 pub const MAX_VALUES: usize = 1 << 28;
@@ -46,9 +51,8 @@ pub(crate) const OFFSET: f64 = 4.5;
 /// What the sum is divided by.
 pub(crate) const DIVISOR: f64 = 5.0;
 
-/// Frames that go through the bands together: their values stand side by side, in the spectra as in the
-/// output, so that the inner loop runs over frames and compiles to vector instructions.
-const BLOCK: usize = 8;
+/// The most lanes of a vector.
+const MAX_LANES: usize = 8;
 
 /// What makes a log-mel spectrogram; the default is PaSST's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -195,12 +199,24 @@ pub struct LogMel {
 
 /// Makes spectrograms of one configuration. Window, bands and transform are prepared once; one value serves
 /// any number of threads.
+///
+/// A block of frames, as many as a vector has lanes, goes through all stages together: its values stand side by side, in the
+/// spectra as in the output, so that inner loops run over frames.
 #[derive(Clone)]
 pub struct MelSpectrogram {
     config: MelConfig,
-    window: Vec<f64>,
+    /// Half of the window, see [`Spectra::powers`], in pairs; the last one is filled up with zero.
+    window: Vec<[f64; 2]>,
     bank: Bank,
-    transform: Arc<dyn RealToComplex<f64>>,
+    transform: Transform,
+}
+
+/// What makes spectra of frames.
+#[derive(Clone)]
+enum Transform {
+    /// Several at a time, for lengths that are powers of two: all that known models use.
+    Together(Spectra),
+    OneByOne(Arc<dyn RealToComplex<f64>>),
 }
 
 impl MelSpectrogram {
@@ -212,8 +228,14 @@ impl MelSpectrogram {
     pub fn new(config: MelConfig) -> Result<Self, MelError> {
         config.check()?;
         let bank = Bank::new(&config, config.low, config.high)?;
-        let window = symmetric_hann(config.window);
-        let transform = RealFftPlanner::new().plan_fft_forward(config.n_fft);
+        let mut window = symmetric_hann(config.window);
+        window.resize(window.len().next_multiple_of(2), 0.0);
+        let window = window.as_chunks().0.iter();
+        let window = window.map(|pair| pair.map(|weight: f64| weight / 2.0)).collect();
+        let transform = Spectra::new(config.n_fft).map_or_else(
+            || Transform::OneByOne(RealFftPlanner::new().plan_fft_forward(config.n_fft)),
+            Transform::Together,
+        );
         Ok(Self {
             config,
             window,
@@ -263,18 +285,13 @@ impl MelSpectrogram {
     fn with_bank(&self, samples: &[f32], bank: &Bank) -> Result<LogMel, MelError> {
         let frames = self.checked_frames(samples)?;
         let mut values = vec![0.0; bank.bands.len() * frames];
-        let mut scratch = Scratch::new(&*self.transform, bank.bins);
-        for first in (0..frames).step_by(BLOCK) {
-            let count = BLOCK.min(frames - first);
-            for lane in 0..count {
-                self.windowed(samples, first + lane, &mut scratch.frame);
-                scratch.power(&*self.transform, lane);
-            }
-            for (band, row) in bank.bands.iter().zip(values.chunks_exact_mut(frames)) {
-                let levels = bank.levels(band, &scratch.powers);
-                row[first..first + count].copy_from_slice(&levels[..count]);
-            }
-        }
+        kernels::run(Blocks {
+            mel: self,
+            bank,
+            samples,
+            frames,
+            values: &mut values,
+        });
         Ok(LogMel {
             mels: bank.bands.len(),
             frames,
@@ -310,28 +327,123 @@ impl MelSpectrogram {
         Err(MelError::NotFinite { index })
     }
 
-    /// Writes the emphasised and windowed samples of one frame.
-    ///
-    /// They stand at the beginning of the transform and the zeros after them, rather than on both sides: that
-    /// turns the phases of the spectrum, of which only the power is used.
-    fn windowed(&self, samples: &[f32], index: usize, frame: &mut [f64]) {
+    /// Writes the emphasised samples of `count` frames: those of the first, then, a hop later, of the second. What follows the
+    /// last frame becomes zero.
+    #[inline(always)]
+    fn emphasise(&self, samples: &[f32], first: usize, count: usize, out: &mut [f64]) {
         let emphasis = self.config.pre_emphasis;
-        let (used, unused) = frame.split_at_mut(self.config.window);
+        let (used, unused) = out.split_at_mut((count - 1) * self.config.hop + self.config.window);
         unused.fill(0.0);
         let margin = (self.config.n_fft / 2) - (self.config.n_fft - self.config.window) / 2;
-        let centre = index * self.config.hop;
+        let centre = first * self.config.hop;
         let inside = centre
             .checked_sub(margin)
             .and_then(|start| samples.get(start..=start + used.len()));
         if let Some(part) = inside {
-            let pairs = part.iter().zip(&part[1..]);
-            for ((out, window), (&before, &now)) in used.iter_mut().zip(&self.window).zip(pairs) {
-                *out = window * (f64::from(now) - emphasis * f64::from(before));
+            for (out, (&before, &now)) in used.iter_mut().zip(part.iter().zip(&part[1..])) {
+                *out = f64::from(now) - emphasis * f64::from(before);
             }
         } else {
-            for (offset, (out, window)) in used.iter_mut().zip(&self.window).enumerate() {
+            for (offset, out) in used.iter_mut().enumerate() {
                 let at = reflected(centre + offset, margin, samples.len() - 1);
-                *out = window * (f64::from(samples[at + 1]) - emphasis * f64::from(samples[at]));
+                *out = f64::from(samples[at + 1]) - emphasis * f64::from(samples[at]);
+            }
+        }
+    }
+}
+
+/// One clip's spectrogram, block by block.
+struct Blocks<'a> {
+    mel: &'a MelSpectrogram,
+    bank: &'a Bank,
+    samples: &'a [f32],
+    frames: usize,
+    /// `[mels, frames]`
+    values: &'a mut [f32],
+}
+
+impl Work for Blocks<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vector>(self) {
+        let (mel, bank, config) = (self.mel, self.bank, &self.mel.config);
+        let mut signal = vec![0.0; (V::LANES - 1) * config.hop + 2 * mel.window.len()];
+        let mut powers = vec![0.0; config.n_fft / 2 * V::LANES];
+        let mut energies = vec![0.0; bank.bands.len() * V::LANES];
+        let mut levels = vec![0.0; energies.len()];
+        let mut block = vec![[V::splat(0.0); 2]; config.n_fft / 2];
+        for first in (0..self.frames).step_by(V::LANES) {
+            let count = V::LANES.min(self.frames - first);
+            mel.emphasise(self.samples, first, count, &mut signal);
+            match &mel.transform {
+                Transform::Together(spectra) => {
+                    mel.window_block(&signal, &mut block);
+                    spectra.powers(&mut block, &mut powers);
+                }
+                Transform::OneByOne(transform) => {
+                    mel.powers_one_by_one::<V>(&**transform, &signal, &mut powers);
+                }
+            }
+            bank.energies::<V>(&powers, &mut energies);
+            for (level, &energy) in levels.iter_mut().zip(&energies) {
+                *level = ((logarithm(energy) + OFFSET) * (1.0 / DIVISOR)) as f32;
+            }
+            let rows = self.values.chunks_exact_mut(self.frames);
+            for (row, levels) in rows.zip(levels.chunks_exact(V::LANES)) {
+                if let Some(row) = row.get_mut(first..first + V::LANES) {
+                    row.copy_from_slice(levels);
+                } else {
+                    row[first..].copy_from_slice(&levels[..count]);
+                }
+            }
+        }
+    }
+}
+
+impl MelSpectrogram {
+    /// Windows the frames of a block, one in each lane.
+    ///
+    /// They stand at the beginning of the transform and the zeros after them, rather than on both sides: that
+    /// turns the phases of the spectrum, of which only the power is used.
+    #[inline(always)]
+    fn window_block<V: Vector>(&self, signal: &[f64], block: &mut [Complex<V>]) {
+        let length = 2 * self.window.len();
+        let last = V::LANES - 1;
+        let lanes: [&[f64]; MAX_LANES] =
+            std::array::from_fn(|lane| &signal[lane.min(last) * self.config.hop..][..length]);
+        let (used, unused) = block.split_at_mut(self.window.len());
+        unused.fill([V::splat(0.0); 2]);
+        for (m, (out, weights)) in used.iter_mut().zip(&self.window).enumerate() {
+            for part in 0..2 {
+                out[part] = V::from_fn(|lane| lanes[lane][2 * m + part]) * V::splat(weights[part]);
+            }
+        }
+    }
+
+    /// The powers of a block by transforms of its single frames.
+    fn powers_one_by_one<V: Vector>(
+        &self,
+        transform: &dyn RealToComplex<f64>,
+        signal: &[f64],
+        powers: &mut [f64],
+    ) {
+        let (mut frame, mut spectrum) = (transform.make_input_vec(), transform.make_output_vec());
+        for lane in 0..V::LANES {
+            frame.fill(0.0);
+            let weights = self.window.as_flattened().iter();
+            for ((out, weight), sample) in frame
+                .iter_mut()
+                .zip(weights)
+                .zip(&signal[lane * self.config.hop..])
+            {
+                *out = 2.0 * weight * sample;
+            }
+            // It refuses buffers of other lengths than those it made itself, and nothing else.
+            let done = transform.process(&mut frame, &mut spectrum);
+            debug_assert!(done.is_ok());
+            for (powers, bin) in powers.chunks_exact_mut(V::LANES).zip(&spectrum) {
+                powers[lane] = bin.norm_sqr();
             }
         }
     }
@@ -356,36 +468,6 @@ fn symmetric_hann(length: usize) -> Vec<f64> {
         .collect()
 }
 
-/// What one call needs besides its output; allocated once for all frames.
-struct Scratch {
-    frame: Vec<f64>,
-    spectrum: Vec<Complex<f64>>,
-    transform: Vec<Complex<f64>>,
-    /// `[bins, BLOCK]`
-    powers: Vec<[f64; BLOCK]>,
-}
-
-impl Scratch {
-    fn new(transform: &dyn RealToComplex<f64>, bins: usize) -> Self {
-        Self {
-            frame: transform.make_input_vec(),
-            spectrum: transform.make_output_vec(),
-            transform: transform.make_scratch_vec(),
-            powers: vec![[0.0; BLOCK]; bins],
-        }
-    }
-
-    /// Transforms the frame and writes the power of the bins that the bands use.
-    fn power(&mut self, transform: &dyn RealToComplex<f64>, lane: usize) {
-        // It refuses buffers of other lengths than those it made itself, and nothing else.
-        let done = transform.process_with_scratch(&mut self.frame, &mut self.spectrum, &mut self.transform);
-        debug_assert!(done.is_ok());
-        for (powers, bin) in self.powers.iter_mut().zip(&self.spectrum) {
-            powers[lane] = bin.norm_sqr();
-        }
-    }
-}
-
 /// The bins of one band that have weight: from the first to the last.
 #[derive(Debug, Clone, PartialEq)]
 struct Band {
@@ -400,8 +482,6 @@ struct Bank {
     bands: Vec<Band>,
     /// The weights of the lowest band, then of the next.
     weights: Vec<f64>,
-    /// Bins from 0 that at least one band may use.
-    bins: usize,
 }
 
 impl Bank {
@@ -417,7 +497,6 @@ impl Bank {
         let mut bank = Self {
             bands: Vec::with_capacity(config.mels),
             weights: Vec::with_capacity(config.n_fft),
-            bins: 0,
         };
         for band in 0..config.mels {
             bank.push(&centres, corner(band), corner(band + 1), corner(band + 2));
@@ -436,24 +515,24 @@ impl Bank {
             // Edges that lie within rounding of each other leave no slope: such a band is silent.
             rising.min(falling).max(0.0)
         }));
-        self.bins = self.bins.max(end);
         self.bands.push(Band {
             bins: first..end,
             weights,
         });
     }
 
-    /// One band's values in a block of frames.
-    fn levels(&self, band: &Band, powers: &[[f64; BLOCK]]) -> [f32; BLOCK] {
-        let powers = &powers[band.bins.clone()];
-        let weights = &self.weights[band.weights..band.weights + powers.len()];
-        let mut sums = [FLOOR; BLOCK];
-        for (weight, frames) in weights.iter().zip(powers) {
-            for (sum, power) in sums.iter_mut().zip(frames) {
-                *sum += weight * power;
+    /// The energies `[mels, lanes]` of a block, the floor included, from its powers `[bins, lanes]`.
+    #[inline(always)]
+    fn energies<V: Vector>(&self, powers: &[f64], energies: &mut [f64]) {
+        for (band, energy) in self.bands.iter().zip(energies.chunks_exact_mut(V::LANES)) {
+            let powers = powers[band.bins.start * V::LANES..band.bins.end * V::LANES].chunks_exact(V::LANES);
+            let weights = &self.weights[band.weights..band.weights + powers.len()];
+            let mut sums = V::splat(FLOOR);
+            for (&weight, power) in weights.iter().zip(powers) {
+                sums = V::load(power).times_plus(V::splat(weight), sums);
             }
+            sums.store(energy);
         }
-        sums.map(|sum| ((logarithm(sum) + OFFSET) / DIVISOR) as f32)
     }
 }
 
@@ -462,6 +541,7 @@ impl Bank {
 /// With `x = 2^k m`, `m` in `[sqrt(1/2), sqrt(2))`, it is `k ln 2 + 2 artanh(s)` for `s = (m - 1) / (m + 1)`, and
 /// five terms of the series of artanh leave less than `2 s^11 / 11 / (1 - s^2)`, which is 8e-10. It has no branch and
 /// no table, so that a row of values compiles to vector instructions; and it is the same on every machine.
+#[inline(always)]
 fn logarithm(x: f64) -> f64 {
     const ONE: u64 = 0x3ff0_0000_0000_0000;
     const ROOT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
@@ -591,7 +671,7 @@ mod tests {
 
     #[test]
     fn passts_settings_follow_the_definition() {
-        // 20 frames: two whole blocks and a part; the first two and the last two reach over an end.
+        // 20 frames: whole blocks of four, or two of eight and a part; the first two and the last two reach over an end.
         let samples = noise(320 * 19 + 7);
         assert_follows_definition(
             &MelConfig::default(),
@@ -616,7 +696,7 @@ mod tests {
             .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
             .collect();
         let bank = MelSpectrogram::new(config.clone()).unwrap().bank;
-        assert_eq!(bank.bins, 512);
+        assert_eq!(bank.bands.last().unwrap().bins.end, 512);
         assert_follows_definition(&config, &samples, [0, 6].into_iter());
     }
 

@@ -1,5 +1,5 @@
-//! Compressed files: symphonia's demuxers and decoders, the demuxers of this crate for FLAC, Ogg, Matroska and MP4, and ropus
-//! for Opus.
+//! Compressed files: symphonia's demuxers and decoders, the demuxers of this crate for FLAC, Ogg, Matroska and MP4, its decoder
+//! of FLAC, and ropus for Opus.
 //!
 //! In: a source of any format that is known by its content. Out: the decoded packets of the first audio
 //! track, mixed to one channel, without the encoder's run-up and padding where the container tells them. A packet
@@ -11,6 +11,8 @@
 //! Every call into a demuxer or decoder therefore goes through [`shielded`], after which the file is at its end. The
 //! files that showed this are in `tests/hostile.rs`. The panic's message still appears where the program's panic hook
 //! puts it.
+
+mod seek;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -36,7 +38,7 @@ use symphonia::core::units::{Duration, Timestamp};
 
 use crate::aac::{self, Aac};
 use crate::flac::{self, Flac};
-use crate::flac_wide::Wide;
+use crate::flac_decode::FlacDecoder;
 use crate::id3;
 use crate::matroska::{self, Matroska};
 use crate::metadata::{MAX_TEXT_BYTES, Metadata};
@@ -91,7 +93,7 @@ enum Coder {
     Symphonia(Box<dyn AudioDecoder>),
     Opus(Box<Opus>),
     Aac(Box<Aac>),
-    Flac(Box<Wide>),
+    Flac(Box<FlacDecoder>),
     Linear(Layout),
 }
 
@@ -617,7 +619,7 @@ impl Packets {
                 let padding = usize::try_from(packet.trim_end.get()).unwrap_or(usize::MAX);
                 self.mixed.truncate(self.mixed.len().saturating_sub(padding));
             }
-            Coder::Flac(wide) => wide
+            Coder::Flac(flac) => flac
                 .decode(&packet.data, &mut self.mixed)
                 .map_err(Step::Skipped)?,
             Coder::Linear(layout) => layout.mix(&packet.data, &mut self.mixed),
@@ -696,6 +698,8 @@ impl Packets {
         }
         out.append(&mut self.tail);
         match &mut self.resampler {
+            // Nearly all packets: nothing has to be copied.
+            None if out.is_empty() && kept.len() == self.mixed.len() => std::mem::swap(out, &mut self.mixed),
             None => out.extend_from_slice(kept),
             Some(resampler) => resampler.push(kept, out),
         }
@@ -704,9 +708,8 @@ impl Packets {
     /// The regular end. FLAC files carry a checksum of all samples.
     fn end(&mut self) -> Step {
         let verified = match &mut self.coder {
-            Coder::Symphonia(decoder) => decoder.finalize().verify_ok,
-            Coder::Flac(wide) => wide.is_right(),
-            Coder::Opus(_) | Coder::Aac(_) | Coder::Linear(_) => None,
+            Coder::Flac(flac) => flac.is_right(),
+            Coder::Symphonia(_) | Coder::Opus(_) | Coder::Aac(_) | Coder::Linear(_) => None,
         };
         match verified {
             Some(false) => Step::Broken("the samples do not fit the file's own checksum".to_owned()),
@@ -749,7 +752,7 @@ impl Coder {
     fn shape(&self, container: &AudioCodecParameters) -> (u32, usize) {
         match self {
             Self::Opus(opus) => (opus::RATE, opus.channels()),
-            Self::Flac(wide) => (container.sample_rate.unwrap_or(0), wide.channels()),
+            Self::Flac(flac) => (flac.rate(), flac.channels()),
             Self::Linear(layout) => (container.sample_rate.unwrap_or(0), layout.channels),
             Self::Aac(aac) => (aac.rate, aac.channels),
             Self::Symphonia(decoder) => {
@@ -833,9 +836,9 @@ fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
     }
     let extra = parameters.extra_data.as_deref().unwrap_or_default();
     if parameters.codec == CODEC_ID_FLAC
-        && let Some(wide) = flac::wide_decoder(extra)
+        && let Some(flac) = flac::decoder(extra)
     {
-        return Ok(Coder::Flac(Box::new(wide)));
+        return Ok(Coder::Flac(Box::new(flac)));
     }
     if parameters.codec == CODEC_ID_VORBIS && channels > 8 {
         return Err(refuse(format!("{channels} channels are not supported")));
@@ -847,11 +850,9 @@ fn make_coder(parameters: &AudioCodecParameters) -> Result<Coder, Refusal> {
     if most > MAX_SAMPLES_PER_PACKET {
         return Err(refuse(format!("it claims {most} samples per packet")));
     }
-    // Only FLAC has anything to verify; elsewhere this asks for nothing. Symphonia takes what follows the declared
-    // length of an MP3 file for padding, even where that length is a guess or another file follows.
-    let options = AudioDecoderOptions::default()
-        .verify(true)
-        .gapless(!is_mpeg(parameters.codec));
+    // Symphonia takes what follows the declared length of an MP3 file for padding, even where that length is a guess or
+    // another file follows.
+    let options = AudioDecoderOptions::default().gapless(!is_mpeg(parameters.codec));
     let ordered = vorbis::with_reversed_coupling(parameters, channels);
     let parameters = ordered.as_ref().unwrap_or(parameters);
     let decoder = symphonia::default::get_codecs().make_audio_decoder(parameters, &options);

@@ -4,7 +4,7 @@
 //! in `f64`. Integers of b bits become v / 2^(b-1), so that 16-bit and 24-bit samples are exact in `f32`. A-law and
 //! mu-law follow ITU-T G.711.
 
-use std::io;
+use std::io::{self, SeekFrom};
 
 use crate::source::{Source, read_up_to};
 
@@ -169,22 +169,51 @@ pub(crate) struct Pcm {
     layout: Layout,
     /// Bytes that the header still promises; `None` if it does not know.
     left: Option<u64>,
+    /// Whether the sound lies in the file without anything between.
+    in_one_piece: bool,
     buffer: Vec<u8>,
 }
 
 impl Pcm {
     /// The source stands at the first sample; `bytes` is what the header says is there.
-    pub(crate) fn new(source: Box<dyn Source>, layout: Layout, bytes: Option<u64>) -> Self {
+    pub(crate) fn new(
+        source: Box<dyn Source>,
+        layout: Layout,
+        bytes: Option<u64>,
+        in_one_piece: bool,
+    ) -> Self {
         Self {
             source,
             layout,
             left: bytes,
+            in_one_piece,
             buffer: Vec::new(),
         }
     }
 
     pub(crate) fn is_float(&self) -> bool {
         self.layout.coding.is_float()
+    }
+
+    /// How many frames follow; `None` if only reading them tells.
+    pub(crate) fn frames_left(&mut self) -> io::Result<Option<u64>> {
+        let at = self.source.stream_position()?;
+        let end = self.source.seek(SeekFrom::End(0))?;
+        self.source.seek(SeekFrom::Start(at))?;
+        let there = end.saturating_sub(at);
+        let bytes = self.left.map_or(there, |left| left.min(there));
+        Ok(self
+            .in_one_piece
+            .then(|| bytes / self.layout.frame_bytes() as u64))
+    }
+
+    /// Passes over frames; those that are not there end the sound.
+    pub(crate) fn skip(&mut self, frames: u64) -> io::Result<()> {
+        let bytes = frames.saturating_mul(self.layout.frame_bytes() as u64);
+        let at = self.source.stream_position()?;
+        self.source.seek(SeekFrom::Start(at.saturating_add(bytes)))?;
+        self.left = self.left.map(|left| left.saturating_sub(bytes));
+        Ok(())
     }
 
     /// Appends the next block to `out`.

@@ -24,7 +24,7 @@
 
 use std::f64::consts::PI;
 
-use crate::blocks::{self, Blocks};
+use crate::blocks::{Blocks, Filter, Sizes};
 use crate::error::Error;
 use crate::pcm::{HIGHEST_RATE, LOWEST_RATE};
 
@@ -54,6 +54,16 @@ pub struct Resampler {
     output: u64,
 }
 
+/// Where a signal can be entered so that the output is the same to the bit as from the signal's beginning: at every
+/// multiple of `input`, which becomes the same multiple of `output`, and after the first `lead` samples of output, which
+/// miss what came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grid {
+    pub input: u64,
+    pub output: u64,
+    pub lead: u64,
+}
+
 enum Way {
     /// The rates are equal: nothing is done.
     Same,
@@ -79,11 +89,15 @@ impl Resampler {
         let half = half_length(ratio);
         let way = if step == denominator {
             Way::Same
-        } else if let Some((from, to)) = blocks::sizes(step, denominator, 2 * half) {
-            let mut filter = vec![0.0; 2 * half];
-            fill_row(&mut filter, ratio, 0.0);
-            // Without its last tap the row is even around its middle.
-            Way::Blocks(Box::new(Blocks::new(from, to, &filter[..2 * half - 1])))
+        } else if let Some(sizes) = Sizes::new(step, denominator, half) {
+            let filter = Filter::shared(sizes, || {
+                let mut taps = vec![0.0; 2 * half];
+                fill_row(&mut taps, ratio, 0.0);
+                // Without its last tap the row is even around its middle.
+                taps.truncate(2 * half - 1);
+                taps
+            });
+            Way::Blocks(Box::new(Blocks::new(filter)))
         } else {
             Way::Taps(Taps::new(step, denominator, ratio))
         };
@@ -94,6 +108,22 @@ impl Resampler {
             input: 0,
             output: 0,
         })
+    }
+
+    /// Where a signal can be entered, see [`Grid`].
+    pub(crate) fn grid(&self) -> Grid {
+        let (input, output, lead) = match &self.way {
+            Way::Same => (1, 1, 0),
+            Way::Blocks(blocks) => {
+                let (from, to) = blocks.hops();
+                (from as u64, to as u64, to as u64)
+            }
+            Way::Taps(taps) => {
+                let lead = (taps.length as u64 * self.denominator).div_ceil(self.step);
+                (self.step, self.denominator, lead)
+            }
+        };
+        Grid { input, output, lead }
     }
 
     /// Takes a block and appends all output that it completes.

@@ -10,6 +10,9 @@ use crate::resample::Resampler;
 use crate::source::Source;
 use crate::summary::{AudioSummary, Summarizer};
 
+/// Memory is taken ahead for no more than this of a file that is read as a whole.
+const MAX_SECONDS_AHEAD: f64 = 60.0;
+
 /// Decodes and resamples one file, block after block.
 pub struct Stream {
     decoder: Decoder,
@@ -132,7 +135,9 @@ pub fn read(path: &Path, rate: u32, max_seconds: Option<f64>) -> Result<Waveform
     let mut stream = Stream::open(path, rate)?;
     // A float that is negative or not a number becomes 0 here, a huge one the largest integer.
     let most = max_seconds.map_or(usize::MAX, |seconds| (seconds * f64::from(rate)).round() as usize);
-    let mut samples = Vec::new();
+    // What the file says of its length is a guess, and none to take much memory for.
+    let seconds = stream.info().seconds.unwrap_or(0.0).clamp(0.0, MAX_SECONDS_AHEAD);
+    let mut samples = Vec::with_capacity(most.min((seconds * f64::from(rate)).ceil() as usize + 1));
     while samples.len() < most {
         let Some(block) = stream.next_block()? else { break };
         samples.extend_from_slice(&block[..block.len().min(most - samples.len())]);

@@ -8,6 +8,7 @@ use symphonia::core::codecs::audio::{AudioCodecId, AudioCodecParameters};
 
 use crate::metadata::Metadata;
 use crate::pcm::Layout;
+use crate::points::Points;
 
 /// Why there is no decoder.
 pub(crate) enum Refusal {
@@ -65,6 +66,18 @@ pub(crate) enum Unit {
 /// A container whose packets are read here.
 pub(crate) trait Demux: Send + Sync {
     fn next(&mut self) -> io::Result<Unit>;
+
+    /// Goes through the rest of the packets without decoding them; `None` if their lengths cannot be told that way, or if
+    /// anything is wrong with them.
+    fn walk(&mut self) -> io::Result<Option<Points>> {
+        Ok(None)
+    }
+
+    /// Moves to the packet that holds a frame, in a file of which [`Demux::walk`] made the points; returns the packet's first
+    /// frame. `None` if the file is another one now.
+    fn enter(&mut self, _points: &Points, _frame: u64) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
 
     /// What the decoder is to be made for after [`Unit::Next`].
     fn parameters(&self) -> Option<AudioCodecParameters> {

@@ -201,3 +201,84 @@ pub fn mend_ogg(bytes: &mut [u8]) {
         at = end;
     }
 }
+
+/// A FLAC file of 16-bit samples, uncompressed within its frames. With several block sizes, taken in turns, frames count
+/// samples; with one, they count frames.
+pub struct PlainFlac<'b> {
+    pub rate: u32,
+    pub channels: u8,
+    pub blocks: &'b [usize],
+    /// The length that STREAMINFO states.
+    pub total: u64,
+}
+
+impl PlainFlac<'_> {
+    /// The header, then the frames.
+    pub fn parts(&self, interleaved: &[i16]) -> Vec<Vec<u8>> {
+        let channels = usize::from(self.channels);
+        let (least, most) = (
+            self.blocks.iter().min().unwrap(),
+            self.blocks.iter().max().unwrap(),
+        );
+        let mut head = b"fLaC\x80\0\0\x22".to_vec();
+        head.extend((*least as u16).to_be_bytes());
+        head.extend((*most as u16).to_be_bytes());
+        head.extend([0; 6]);
+        let shape = u64::from(self.rate) << 44 | u64::from(self.channels - 1) << 41 | 15 << 36;
+        head.extend((shape | self.total).to_be_bytes());
+        head.extend([0; 16]);
+        let mut parts = vec![head];
+        let (mut at, mut nth) = (0, 0);
+        while at < interleaved.len() / channels {
+            let block = self.blocks[nth % self.blocks.len()].min(interleaved.len() / channels - at);
+            let number = if self.blocks.len() > 1 { at } else { nth };
+            let samples = &interleaved[at * channels..(at + block) * channels];
+            parts.push(self.frame(samples, number as u32));
+            at += block;
+            nth += 1;
+        }
+        parts
+    }
+
+    fn frame(&self, samples: &[i16], number: u32) -> Vec<u8> {
+        let channels = usize::from(self.channels);
+        let variable = u8::from(self.blocks.len() > 1);
+        let mut frame = vec![0xff, 0xf8 | variable, 0x70, (self.channels - 1) << 4 | 4 << 1];
+        // Numbers are written as UTF-8 writes them, and go on where it ends.
+        match number {
+            0..0x80 => frame.push(number as u8),
+            0x80..0x800 => frame.extend([0xc0 | (number >> 6) as u8, 0x80 | (number & 63) as u8]),
+            _ => {
+                let low = |shift: u32| 0x80 | (number >> shift & 63) as u8;
+                frame.extend([0xf0 | (number >> 18) as u8, low(12), low(6), low(0)]);
+            }
+        }
+        frame.extend((samples.len() as u16 / u16::from(self.channels) - 1).to_be_bytes());
+        let sum = frame.iter().fold(0_u8, |sum, &byte| {
+            (0..8).fold(sum ^ byte, |s, _| s << 1 ^ if s >> 7 == 1 { 7 } else { 0 })
+        });
+        frame.push(sum);
+        for channel in 0..channels {
+            frame.push(1 << 1);
+            let plane = samples.iter().skip(channel).step_by(channels);
+            frame.extend(plane.flat_map(|sample| sample.to_be_bytes()));
+        }
+        let sum = frame.iter().fold(0_u16, |sum, &byte| {
+            (0..8).fold(sum ^ u16::from(byte) << 8, |s, _| {
+                s << 1 ^ if s >> 15 == 1 { 0x8005 } else { 0 }
+            })
+        });
+        frame.extend(sum.to_be_bytes());
+        frame
+    }
+}
+
+/// Noise of 16 bits; the same for the same seed.
+pub fn noise(count: usize, seed: u64) -> Vec<i16> {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 48) as i16 / 2
+    };
+    (0..count).map(|_| next()).collect()
+}
