@@ -68,7 +68,8 @@ class Passt(Row):
         return [options.python, "-m", "rows.passt", "prepare", "--work", folder, "--count", 16]
 
     def ours(self, options, folder, output, check):
-        return [options.bench, "passt", "--clips", self.count(options), "--threads", options.threads, "--warm-up",
+        threads = options.threads if options.device == "cpu" else 1
+        return [options.bench, "passt", "--clips", self.count(options), "--threads", threads, "--warm-up", *options.on_device(),
                 "--weights", folder / "weights.safetensors", "--inputs", folder / "inputs.npy", "--output", output]
 
     def theirs(self, peer, options, folder, output, check, choice):

@@ -38,6 +38,11 @@ class Options:
     audio: Path | None = None
     captions: Path | None = None
     sentence_model: Path | None = None
+    device: str = "cpu"
+
+    def on_device(self):
+        """Arguments of hark-bench for rows that run on any device. Its library has threads of its own."""
+        return [] if self.device == "cpu" else ["--device", self.device]
 
 
 class Row:

@@ -168,7 +168,7 @@ class Step(Row):
 
     def ours(self, options, folder, output, check):
         return [options.bench, "step", *self.arguments(options, check), "--weights", folder / "weights.safetensors",
-                "--inputs", folder]
+                "--inputs", folder, *options.on_device()]
 
     def theirs(self, peer, options, folder, output, check, choice):
         return [options.python, "-m", "rows.step", peer, "--work", folder, *self.arguments(options, check)]

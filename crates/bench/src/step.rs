@@ -5,9 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use clap::ValueEnum;
-use hark_encode::Compute;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dropout::Training;
 use hark_encode::dual::{DualEncoder, SideConfig};
@@ -15,8 +14,9 @@ use hark_encode::towers::cnn::CnnConfig;
 use hark_encode::towers::passt::{PasstConfig, Patchout};
 use hark_encode::towers::roberta::RobertaConfig;
 use hark_encode::towers::{AudioConfig, MelBatch, TextConfig, TokenBatch};
+use hark_encode::{Compute, DeviceName};
 use hark_learn::optimizer::{self, AdamW, AdamWConfig};
-use hark_learn::recipe::ObjectiveRecipe;
+use hark_learn::recipe::{ObjectiveRecipe, TrainPrecision};
 use hark_learn::step::{self, AudioInput, TextInput};
 use hark_work::random::Random;
 use serde_json::json;
@@ -50,6 +50,21 @@ pub(crate) struct Args {
     /// Steps to take; the first one fills caches and pools
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
+    /// Segments of each clip
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    segments: u32,
+    /// Pairs that go through the towers at a time [default: the batch]
+    #[arg(long, value_name = "PAIRS")]
+    chunk: Option<usize>,
+    /// Compute blocks again for the gradient instead of keeping them
+    #[arg(long)]
+    gradient_checkpointing: bool,
+    /// Device to train on
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    device: DeviceName,
+    /// Numbers of the towers' products: f32, bf16 or mixed
+    #[arg(long, value_name = "NUMBERS", default_value = "f32")]
+    precision: TrainPrecision,
     /// Leave out dropout and patchout
     #[arg(long)]
     without_dropout: bool,
@@ -123,7 +138,7 @@ impl Size {
 
 impl Model {
     /// Operations of a step: backward takes twice as many as forward.
-    fn flops(&self, tokens: &[Vec<u32>], dropout: bool) -> f64 {
+    fn flops(&self, tokens: &[Vec<u32>], segments: usize, dropout: bool) -> f64 {
         let audio = match &self.audio.network {
             AudioConfig::Passt(config) => {
                 let (rows, columns) = (config.rows(), config.columns_of(self.frames));
@@ -150,7 +165,7 @@ impl Model {
             }
             TextConfig::Sentence(_) => 0.0,
         };
-        3.0 * tokens.len() as f64 * (audio + text)
+        3.0 * tokens.len() as f64 * (segments as f64 * audio + text)
     }
 
     fn network(&self, weights: Option<&Path>, compute: &Compute) -> Result<DualEncoder> {
@@ -193,9 +208,9 @@ impl Inputs {
         })
     }
 
-    fn random(batch: usize, model: &Model) -> Result<Self> {
+    fn random(batch: usize, segments: usize, model: &Model) -> Result<Self> {
         let mut random = Random::new(1);
-        let mels = (0..batch * model.mels * model.frames).map(|_| random.signed() as f32);
+        let mels = (0..batch * segments * model.mels * model.frames).map(|_| random.signed() as f32);
         let mels = MelBatch::new(mels.collect(), model.mels, model.frames)?;
         let token = |random: &mut Random| 4 + random.below(model.vocabulary - 4) as u32;
         let tokens = (0..batch).map(|_| (0..TOKENS).map(|_| token(&mut random)).collect());
@@ -222,13 +237,24 @@ pub(crate) fn step(args: &Args) -> Measured {
 }
 
 fn steps(args: &Args, threads: usize) -> Measured {
-    let batch = args.batch as usize;
+    let (batch, segments) = (args.batch as usize, args.segments as usize);
     let model = args.size.model();
+    ensure!(
+        args.inputs.is_none() || segments == 1,
+        "--inputs has one segment for each clip"
+    );
+    let compute = Compute::on(args.device, threads)?;
     let inputs = match &args.inputs {
         Some(folder) => Inputs::read(folder, batch, &model)?,
-        None => Inputs::random(batch, &model)?,
+        None => Inputs::random(batch, segments, &model)?,
     };
-    let mut network = model.network(args.weights.as_deref(), &Compute::cpu(threads))?;
+    let mut network = model.network(args.weights.as_deref(), &compute)?;
+    network.set_arithmetic(args.precision.on(args.device, &compute)?);
+    let options = step::Options {
+        chunk: args.chunk,
+        gradient_checkpointing: args.gradient_checkpointing,
+        loss_scale: None,
+    };
     let objective = ObjectiveRecipe::default();
     let objective = objective.objective(objective.relevance_function()?, 0.0);
     let mut optimizer = AdamW::new(AdamWConfig::default());
@@ -237,21 +263,28 @@ fn steps(args: &Args, threads: usize) -> Measured {
     let (mut seconds, mut losses, mut norms) = (Vec::new(), Vec::new(), Vec::new());
     for nth in 0..args.steps {
         let start = Instant::now();
-        let training = (!args.without_dropout).then(|| Training {
-            seed: u64::from(nth),
-            examples: (0..batch as u64).collect(),
-        });
+        let training =
+            (!args.without_dropout).then(|| Training::new(u64::from(nth), (0..batch as u64).collect()));
         let audio = AudioInput::LogMels {
             mels: &inputs.mels,
-            segments: &vec![1; batch],
+            segments: &vec![segments; batch],
         };
         let text = TextInput::Tokens(TokenBatch::new(inputs.tokens.iter().map(Vec::as_slice))?);
-        let (loss, gradients) =
-            step::gradients(&network, &objective, &audio, &text, &targets, training.as_ref())?;
-        let norm = optimizer::norm(&gradients);
+        let found = step::gradients(
+            &network,
+            &objective,
+            &audio,
+            &text,
+            &targets,
+            training.as_ref(),
+            &options,
+        )?;
+        let (loss, norm) = (found.loss()?, found.gradients.norm());
         norms.push(norm);
         let scale = optimizer::clip_factor(norm, 1.0);
-        network = optimizer.step(network, &gradients, scale, &|_| model.learning_rate)?;
+        network = optimizer.step(network, &found.gradients, scale, &|_| model.learning_rate)?;
+        // What was asked of a device is done when this returns.
+        compute.device().sync().map_err(|error| anyhow!("{error:?}"))?;
         seconds.push(start.elapsed().as_secs_f64());
         losses.push(loss);
     }
@@ -263,7 +296,7 @@ fn steps(args: &Args, threads: usize) -> Measured {
     };
     Ok(json!({
         "seconds": counted, "first_step_seconds": seconds[0], "losses": losses, "norms": norms, "count": batch,
-        "flops": model.flops(&inputs.tokens, !args.without_dropout), "threads": threads,
+        "flops": model.flops(&inputs.tokens, segments, !args.without_dropout), "threads": threads, "device": args.device,
         "peak_memory_bytes": memory("VmHWM"),
     }))
 }

@@ -10,7 +10,7 @@ use hark_encode::towers::mn::{MnConfig, Output};
 use hark_encode::towers::passt::PasstConfig;
 use hark_encode::towers::{AudioConfig, AudioTower, MelBatch, Tower};
 use hark_encode::weights::TensorSource;
-use hark_encode::{Compute, Precision};
+use hark_encode::{Compute, DeviceName, Precision};
 use hark_work::random::Random;
 use serde_json::json;
 
@@ -33,6 +33,9 @@ struct ClipArgs {
     /// Bits of the transformers' weights
     #[arg(long, default_value = "f32")]
     precision: Precision,
+    /// Device to compute on
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    device: DeviceName,
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
@@ -42,13 +45,13 @@ struct ClipArgs {
 }
 
 impl ClipArgs {
-    fn compute(&self) -> Compute {
-        Compute::cpu(self.threads.count().get()).with_precision(self.precision)
+    fn compute(&self) -> Result<Compute> {
+        Ok(Compute::on(self.device, self.threads.count().get())?.with_precision(self.precision))
     }
 
     /// The tower behind PaSST's front end.
     fn encoder(&self, network: AudioConfig) -> Result<AudioEncoder> {
-        let compute = self.compute();
+        let compute = self.compute()?;
         let Some(path) = &self.files.weights else {
             return Ok(AudioEncoder::untrained(network, 1, &compute)?);
         };
@@ -141,7 +144,7 @@ pub(crate) fn mn(args: &MnArgs) -> Measured {
             config.output = Output::Classes;
             args.clips.encoder(AudioConfig::Mn(config))?
         }
-        None => AudioEncoder::open(ModelFiles::BuiltIn(&EVERYDAY), &args.clips.compute())?,
+        None => AudioEncoder::open(ModelFiles::BuiltIn(&EVERYDAY), &args.clips.compute()?)?,
     };
     args.clips.time(&encoder, None)
 }

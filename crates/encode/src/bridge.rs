@@ -119,6 +119,7 @@ pub fn bridge(parts: Bridge<'_>, compute: &Compute) -> Result<Bridged, Error> {
         training_data: card.training_data,
         metrics: std::collections::BTreeMap::new(),
         licence: card.licence,
+        warnings: card.warnings,
     };
     card.check().map_err(|what| Error::Config {
         path: tagger.path(model::CARD),

@@ -45,6 +45,9 @@ pub struct Card {
     /// Terms under which the model may be used; none if they are not stated.
     #[serde(default)]
     pub licence: Option<String>,
+    /// What a user of the model should know of how it was made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// The audio side.

@@ -5,6 +5,9 @@
 use burn::tensor::Device;
 use hark_kernels::Precision;
 
+use crate::Error;
+use crate::device::DeviceName;
+
 /// A device and a number of threads.
 ///
 /// ```
@@ -22,6 +25,14 @@ impl Compute {
     /// The CPU. Batches are computed side by side on `threads` threads; 0 counts as 1.
     pub fn cpu(threads: usize) -> Self {
         Self::new(Device::flex(), threads)
+    }
+
+    /// A device by its name.
+    ///
+    /// # Errors
+    /// As [`DeviceName::open`].
+    pub fn on(device: DeviceName, threads: usize) -> Result<Self, Error> {
+        Ok(Self::new(device.open()?, threads))
     }
 
     /// Any device of the tensor library. `threads` is the number of batches that are prepared and computed at a time.
@@ -48,6 +59,11 @@ impl Compute {
     /// The device that tensors are put on.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Whether hark's own kernels compute.
+    pub fn is_cpu(&self) -> bool {
+        self.device == Device::flex()
     }
 
     /// At least 1.

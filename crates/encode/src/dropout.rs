@@ -10,6 +10,8 @@ use rayon::prelude::*;
 
 use hark_work::random::{key, uniform};
 
+use crate::recompute::Recompute;
+
 /// A forward pass in training.
 #[derive(Debug, Clone)]
 pub struct Training {
@@ -17,6 +19,19 @@ pub struct Training {
     pub seed: u64,
     /// The examples in the batch, by numbers of their own.
     pub examples: Vec<u64>,
+    /// Where the blocks of transformers go that are computed again for the gradient; without it, what they compute is kept.
+    pub recompute: Option<Recompute>,
+}
+
+impl Training {
+    /// A pass that keeps what it computes.
+    pub fn new(seed: u64, examples: Vec<u64>) -> Self {
+        Self {
+            seed,
+            examples,
+            recompute: None,
+        }
+    }
 }
 
 /// Where in a block values are dropped. The numbers are part of the mask's key: they must never change.
@@ -122,10 +137,12 @@ impl Mask {
     pub(crate) fn drop_weights(&self, x: Tensor<4>, first: usize) -> Tensor<4> {
         let [sequences, heads, queries, keys] = x.dims();
         let mut mask = vec![1.0; sequences * heads * queries * keys];
-        for (nth, row) in mask.chunks_exact_mut(keys.max(1)).enumerate() {
-            let (sequence, head, query) = (nth / (heads * queries), nth / queries % heads, nth % queries);
-            self.drop_row(first + sequence, attention_place(head, query), row);
-        }
+        mask.par_chunks_exact_mut(keys.max(1))
+            .enumerate()
+            .for_each(|(nth, row)| {
+                let (sequence, head, query) = (nth / (heads * queries), nth / queries % heads, nth % queries);
+                self.drop_row(first + sequence, attention_place(head, query), row);
+            });
         let mask = Tensor::from_data(
             TensorData::new(mask, [sequences, heads, queries, keys]),
             &x.device(),
@@ -148,7 +165,7 @@ mod tests {
     use super::*;
 
     fn masked(tokens: usize, examples: Vec<u64>) -> Vec<f32> {
-        let training = Training { seed: 3, examples };
+        let training = Training::new(3, examples);
         let dropout = Dropout {
             training: &training,
             hidden: 0.2,

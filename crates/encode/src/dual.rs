@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::arithmetic::Arithmetic;
 use crate::dropout::Training;
 use crate::projection::Projection;
 use crate::towers::{AudioConfig, AudioTower, MelBatch, TextConfig, TextTower, TokenBatch, Tower};
@@ -85,6 +86,16 @@ impl DualEncoder {
                 .map(|config| Side::build(config, &at("text."), &at("text-projection.")))
                 .transpose()?,
         })
+    }
+
+    /// Sets the numbers that the products of both towers are made of, on devices beside the CPU.
+    pub fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
+        if let Some(side) = &mut self.audio {
+            side.tower.set_arithmetic(arithmetic);
+        }
+        if let Some(side) = &mut self.text {
+            side.tower.set_arithmetic(arithmetic);
+        }
     }
 
     /// The device that its parameters are on; `None` for a network without any.

@@ -11,6 +11,28 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] std::io::Error),
 
+    /// A device of a kind that the program was built without.
+    #[error(
+        "this program was built without support for {device}; build it with: cargo build --release --features {feature}. Devices here: {there}"
+    )]
+    DeviceNotBuilt {
+        /// The device.
+        device: String,
+        /// The cargo feature that it takes.
+        feature: &'static str,
+        /// The devices that are there.
+        there: String,
+    },
+
+    /// A device that the machine does not have.
+    #[error("there is no device {device}; devices here: {there}")]
+    DeviceAbsent {
+        /// The device.
+        device: String,
+        /// The devices that are there.
+        there: String,
+    },
+
     /// A file that is no table of a matrix of embeddings.
     #[error("{}: not a table of embeddings: {what}", path.display())]
     EmbeddingTable {

@@ -435,6 +435,7 @@ fn card(
         training_data: options.training_data.clone(),
         metrics: std::collections::BTreeMap::new(),
         licence: options.licence.clone(),
+        warnings: Vec::new(),
     };
     card.check().map_err(|what| Error::Config {
         path: file.to_owned(),

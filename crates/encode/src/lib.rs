@@ -13,21 +13,26 @@
 //! | [`tokenize`] | text → token ids, by the model's own `tokenizer.json` |
 //! | [`transformer`] | token features → token features; one implementation for every model family |
 //! | [`sentence`] | a Sentence-Transformers folder → caption vectors |
+//! | [`device`] | a name → a device of the tensor library |
 //! | [`cache`] | caption text → a vector that was computed before |
 //!
 //! Vectors leave this crate as `Vec<f32>`, row-major; those of sentence encoders and of models with projections have
 //! length 1 in the L2 norm. Nothing here prints, reads the environment or touches the network.
 
+mod arithmetic;
 pub mod bridge;
 pub mod cache;
 pub mod card;
 pub mod checkpoint;
 mod compute;
+pub mod device;
 pub mod dropout;
 pub mod dual;
 mod dual_model;
 pub mod embedding_file;
 mod error;
+#[cfg(feature = "ndarray")]
+mod fault;
 mod hugging_face;
 pub mod import;
 mod labels;
@@ -38,11 +43,13 @@ mod model_files;
 pub mod model_key;
 mod ops;
 pub mod projection;
+mod recompute;
 mod recordings;
 pub mod sentence;
 mod tensors;
 mod texts;
 
+pub use recompute::Recompute;
 pub use recordings::segment_ranges;
 pub mod tokenize;
 pub mod towers;
@@ -50,7 +57,9 @@ pub mod transformer;
 pub mod weights;
 pub mod weights_file;
 
+pub use arithmetic::Arithmetic;
 pub use compute::Compute;
+pub use device::DeviceName;
 pub use dual_model::DualModel;
 pub use error::{Error, name_list};
 pub use hark_kernels::{Precision, keep_memory};

@@ -6,6 +6,8 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use hark_kernels::{Matrix, Packed, Precision};
 
+use crate::arithmetic::Arithmetic;
+
 /// A linear layer: x W + b.
 #[derive(Module, Debug)]
 pub struct Linear {
@@ -15,6 +17,8 @@ pub struct Linear {
     pub bias: Option<Param<Tensor<1>>>,
     #[module(skip)]
     packed: Option<Arc<Packed>>,
+    #[module(skip)]
+    arithmetic: Arithmetic,
 }
 
 impl Linear {
@@ -24,6 +28,7 @@ impl Linear {
             weight,
             bias,
             packed: None,
+            arithmetic: Arithmetic::F32,
         }
     }
 
@@ -40,6 +45,16 @@ impl Linear {
         let nothing = TensorData::new(Vec::<f32>::new(), [0, output]);
         self.weight = Param::from_tensor(Tensor::from_data(nothing, &Device::flex()));
         self.packed = Some(Arc::new(packed));
+    }
+
+    /// Sets the numbers that the product is made of, on devices beside the CPU.
+    pub(crate) fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
+        self.arithmetic = arithmetic;
+    }
+
+    /// The numbers that the product is made of.
+    pub(crate) fn arithmetic(&self) -> Arithmetic {
+        self.arithmetic
     }
 
     /// The packed weight, if the layer is packed.

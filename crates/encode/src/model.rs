@@ -361,7 +361,7 @@ impl AudioEncoder {
         let mel = MelSpectrogram::new(card.front_end.clone())?;
         let on_cpu = *compute.device() == Device::flex();
         let encoder = Self {
-            inference: side.tower.inference().filter(|_| on_cpu),
+            inference: side.tower.inference(compute.precision()).filter(|_| on_cpu),
             side,
             card,
             mel,

@@ -60,8 +60,8 @@ pub(crate) fn linear(x: Tensor<2>, layer: &Linear) -> Tensor<2> {
             weight.into_dispatch(),
             bias.val().into_dispatch(),
         )),
-        Some(bias) => x.matmul(weight) + bias.val().unsqueeze(),
-        None => x.matmul(weight),
+        Some(bias) => layer.arithmetic().product(x, weight) + bias.val().unsqueeze(),
+        None => layer.arithmetic().product(x, weight),
     }
 }
 
@@ -85,7 +85,14 @@ pub(crate) fn norm(x: Tensor<2>, norm: &LayerNorm) -> Tensor<2> {
             norm.epsilon as f32,
         ));
     }
-    let centred = x.clone() - x.mean_dim(1);
+    let mean = x.clone().mean_dim(1);
+    #[cfg(feature = "ndarray")]
+    let mean = if crate::fault::is_set() {
+        mean.detach()
+    } else {
+        mean
+    };
+    let centred = x - mean;
     let variance = centred.clone().powi_scalar(2).mean_dim(1);
     let normed = centred / variance.add_scalar(norm.epsilon).sqrt();
     normed * norm.gamma.val().unsqueeze() + norm.beta.val().unsqueeze()

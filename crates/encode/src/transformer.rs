@@ -25,10 +25,12 @@ use hark_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::dropout::{Dropout, Mask, Site};
+use crate::arithmetic::Arithmetic;
+use crate::dropout::{Dropout, Mask, Site, Training};
 use crate::layer_norm::LayerNorm;
 use crate::linear::Linear;
 use crate::ops::{AttentionBias, AttentionShape, attention, can_attend, gelu, linear, norm, residual};
+use crate::recompute::Recompute;
 use crate::weights::{LinearInit, TensorSource};
 
 /// A stack of blocks of the same width.
@@ -101,7 +103,7 @@ pub struct BlockNames {
 }
 
 /// The sequences of a batch, one after the other.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sequences {
     lengths: Arc<[usize]>,
     /// The first so many tokens are used of what the blocks give.
@@ -140,6 +142,14 @@ impl Sequences {
         }
         self.bias = Some(bias);
         self
+    }
+
+    /// The same without a tape.
+    fn inner(&self) -> Self {
+        Self {
+            bias: self.bias.clone().map(Tensor::inner),
+            ..self.clone()
+        }
     }
 
     /// The rows of each sequence that the last block gives.
@@ -181,22 +191,42 @@ impl Transformer {
         }
     }
 
+    /// Sets the numbers that products are made of, on devices beside the CPU.
+    pub(crate) fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
+        for block in &mut self.blocks {
+            let Block {
+                query_key_value,
+                attention_output,
+                expand,
+                contract,
+                ..
+            } = block;
+            for layer in [query_key_value, attention_output, expand, contract] {
+                layer.set_arithmetic(arithmetic);
+            }
+        }
+    }
+
     /// Runs all blocks: `[tokens of all sequences, width]` to the same, or to the tokens that are wanted.
+    ///
+    /// With `recompute`, blocks keep their input alone and are computed again for the gradient, unless they share a bias that is
+    /// learned.
     pub fn forward(
         &self,
         mut x: Tensor<2>,
         sequences: &Sequences,
         dropout: Option<&Dropout<'_>>,
+        recompute: Option<&Recompute>,
     ) -> Tensor<2> {
-        let last = self.blocks.len().saturating_sub(1);
+        if let Some(recompute) = recompute
+            && x.device().is_autodiff()
+            && !sequences.learned
+            && !self.blocks.is_empty()
+        {
+            return self.forward_again(x, sequences, dropout, recompute);
+        }
         for (layer, block) in self.blocks.iter().enumerate() {
-            let pass = Pass {
-                sequences,
-                dropout,
-                layer,
-                first: if layer == last { sequences.first } else { None },
-            };
-            x = block.forward(x, &pass);
+            x = block.forward(x, &self.pass(layer, sequences, dropout));
         }
         if self.blocks.is_empty() {
             x = match sequences.first {
@@ -205,6 +235,55 @@ impl Transformer {
             };
         }
         x
+    }
+}
+
+impl Transformer {
+    fn pass<'a>(&self, layer: usize, sequences: &'a Sequences, dropout: Option<&'a Dropout<'a>>) -> Pass<'a> {
+        let is_last = layer + 1 == self.blocks.len();
+        Pass {
+            sequences,
+            dropout,
+            layer,
+            first: if is_last { sequences.first } else { None },
+        }
+    }
+
+    /// The forward pass without a tape, and what it takes to do it again.
+    fn forward_again(
+        &self,
+        x: Tensor<2>,
+        sequences: &Sequences,
+        dropout: Option<&Dropout<'_>>,
+        recompute: &Recompute,
+    ) -> Tensor<2> {
+        // Without the place where blocks go, which holds these blocks.
+        let training = dropout.map(|Dropout { training, .. }| {
+            Arc::new(Training::new(training.seed, training.examples.clone()))
+        });
+        let rates = dropout.map(|dropout| (dropout.hidden, dropout.attention));
+        let plain = Arc::new(self.valid());
+        let taped = Arc::new(self.clone());
+        let (inner, sequences) = (Arc::new(sequences.inner()), Arc::new(sequences.clone()));
+        let run = |network: &Arc<Self>, sequences: &Arc<Sequences>, layer: usize| {
+            let (network, sequences, training) =
+                (Arc::clone(network), Arc::clone(sequences), training.clone());
+            Box::new(move |x: Tensor<2>| {
+                let dropout = training
+                    .as_deref()
+                    .zip(rates)
+                    .map(|(training, (hidden, attention))| Dropout {
+                        training,
+                        hidden,
+                        attention,
+                    });
+                let pass = network.pass(layer, &sequences, dropout.as_ref());
+                network.blocks[layer].forward(x, &pass)
+            }) as Box<dyn Fn(Tensor<2>) -> Tensor<2> + Send>
+        };
+        let blocks =
+            (0..self.blocks.len()).map(|layer| (run(&plain, &inner, layer), run(&taped, &sequences, layer)));
+        recompute.forward(x, blocks)
     }
 }
 
@@ -307,14 +386,20 @@ impl Block {
         let mixed = if can_attend(&projected) && !sequences.learned {
             attention(projected, shape)
         } else {
-            composed_attention(&projected, &shape, sequences.bias.as_ref())
+            let arithmetic = self.query_key_value.arithmetic();
+            composed_attention(&projected, &shape, sequences.bias.as_ref(), arithmetic)
         };
         linear(mixed, &self.attention_output)
     }
 }
 
 /// [`attention`] of Burn's operations, for every device, with gradients by the bias.
-fn composed_attention(projected: &Tensor<2>, shape: &AttentionShape, bias: Option<&Tensor<4>>) -> Tensor<2> {
+fn composed_attention(
+    projected: &Tensor<2>,
+    shape: &AttentionShape,
+    bias: Option<&Tensor<4>>,
+    arithmetic: Arithmetic,
+) -> Tensor<2> {
     let (lengths, heads, head_width) = (&shape.lengths, shape.heads, shape.head_width);
     // Sequences of one length are done together.
     let together = if lengths.iter().all(|&length| length == lengths[0]) {
@@ -332,8 +417,8 @@ fn composed_attention(projected: &Tensor<2>, shape: &AttentionShape, bias: Optio
         let rows = rows.reshape([together, tokens, 3 * heads, head_width]);
         let part = |nth: usize| rows.clone().narrow(2, nth * heads, heads).swap_dims(1, 2);
         let query = part(0).narrow(2, 0, queries);
-        let mut scores = query
-            .matmul(part(1).swap_dims(2, 3))
+        let mut scores = arithmetic
+            .product(query, part(1).swap_dims(2, 3))
             .mul_scalar(1.0 / (head_width as f32).sqrt());
         if let Some(bias) = bias {
             let [sequences, _, rows, _] = bias.dims();
@@ -350,7 +435,7 @@ fn composed_attention(projected: &Tensor<2>, shape: &AttentionShape, bias: Optio
         if let Some(mask) = &shape.mask {
             weights = mask.drop_weights(weights, first);
         }
-        let mixed = weights.matmul(part(2)).swap_dims(1, 2);
+        let mixed = arithmetic.product(weights, part(2)).swap_dims(1, 2);
         parts.push(mixed.reshape([together * queries, heads * head_width]));
     }
     Tensor::cat(parts, 0)
@@ -359,7 +444,6 @@ fn composed_attention(projected: &Tensor<2>, shape: &AttentionShape, bias: Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dropout::Training;
     use crate::tensors::numbers;
     use crate::weights::RandomInit;
     use burn::tensor::Device;
@@ -390,7 +474,7 @@ mod tests {
                 1 => Some(random(heads * longest, longest, seed ^ 1, &device).reshape([1, heads, longest, longest])),
                 _ => Some(random(count, longest, seed ^ 1, &device).reshape([count, 1, 1, longest])),
             };
-            let training = Training { seed, examples: (0..count as u64).collect() };
+            let training = Training::new(seed, (0..count as u64).collect());
             let dropout = Dropout { training: &training, hidden: 0.0, attention: rate.unwrap_or(0.0) };
             let shape = AttentionShape {
                 heads,
@@ -408,7 +492,7 @@ mod tests {
                 (numbers(out.inner()), numbers(x.grad(&grads).unwrap()))
             };
             let ours = of(&|x| attention(x, shape.clone()));
-            let theirs = of(&|x| composed_attention(&x, &shape, bias.as_ref()));
+            let theirs = of(&|x| composed_attention(&x, &shape, bias.as_ref(), Arithmetic::F32));
             prop_assert_eq!(ours.0.len(), theirs.0.len());
             for (ours, theirs) in ours.0.iter().zip(&theirs.0).chain(ours.1.iter().zip(&theirs.1)) {
                 prop_assert!((ours - theirs).abs() < 2e-5, "{ours} {theirs}");
@@ -446,10 +530,7 @@ mod tests {
     fn the_first_tokens_are_those_of_all() {
         let device = Device::flex();
         let lengths = vec![4, 1, 6];
-        let training = Training {
-            seed: 5,
-            examples: vec![1, 2, 3],
-        };
+        let training = Training::new(5, vec![1, 2, 3]);
         let dropout = Dropout {
             training: &training,
             hidden: 0.2,
@@ -459,8 +540,10 @@ mod tests {
             let network = transformer(norms, &device);
             for dropout in [None, Some(&dropout)] {
                 let x = random(11, 12, 1, &device);
-                let all = numbers(network.forward(x.clone(), &Sequences::new(lengths.clone()), dropout));
-                let first = numbers(network.forward(x, &Sequences::new(lengths.clone()).first(2), dropout));
+                let all =
+                    numbers(network.forward(x.clone(), &Sequences::new(lengths.clone()), dropout, None));
+                let first =
+                    numbers(network.forward(x, &Sequences::new(lengths.clone()).first(2), dropout, None));
                 let rows = [0, 1, 4, 5, 6]
                     .into_iter()
                     .flat_map(|row| &all[row * 12..(row + 1) * 12]);
@@ -478,8 +561,8 @@ mod tests {
         let device = Device::flex();
         let network = transformer(Norms::After, &device);
         let x = random(9, 12, 1, &device);
-        let together = numbers(network.forward(x.clone(), &Sequences::new(vec![5, 4]), None));
-        let alone = numbers(network.forward(x.narrow(0, 5, 4), &Sequences::new(vec![4]), None));
+        let together = numbers(network.forward(x.clone(), &Sequences::new(vec![5, 4]), None, None));
+        let alone = numbers(network.forward(x.narrow(0, 5, 4), &Sequences::new(vec![4]), None, None));
         for (ours, alone) in together[5 * 12..].iter().zip(&alone) {
             assert!((ours - alone).abs() < 1e-5, "{ours} {alone}");
         }

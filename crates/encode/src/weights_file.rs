@@ -9,11 +9,11 @@
 //! ids of parameters are new in every process.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Gradients, Tensor, TensorData};
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
 use safetensors::{Dtype, View};
 
 use crate::Error;
@@ -153,15 +153,19 @@ pub fn load<M: Module>(module: M, file: Checkpoint, elsewhere: &[&str]) -> Resul
     Ok(module)
 }
 
-/// The gradients of a network's parameters by their names, in the order of the names; parameters that had no part in the
-/// loss have none. Their numbers are taken over, not copied.
-pub fn gradients(module: &impl Module, gradients: Gradients) -> BTreeMap<String, Vec<f32>> {
-    struct Gather {
+/// Whether a tensor's numbers are in memory, where hark's kernels compute.
+pub fn in_memory<const D: usize>(tensor: &Tensor<D>) -> bool {
+    tensor.device() == Device::flex()
+}
+
+/// Calls `take` with the gradient of every parameter that had a part in the loss, by its name, row after row.
+pub fn gradients(module: &impl Module, gradients: Gradients, take: &mut dyn FnMut(String, Tensor<1>)) {
+    struct Gather<'a> {
         names: Names,
         from: Gradients,
-        found: BTreeMap<String, Vec<f32>>,
+        take: &'a mut dyn FnMut(String, Tensor<1>),
     }
-    impl ModuleVisitor for Gather {
+    impl ModuleVisitor for Gather<'_> {
         fn enter_module(&mut self, name: &str, container: &str) {
             self.names.enter(name, container);
         }
@@ -170,17 +174,16 @@ pub fn gradients(module: &impl Module, gradients: Gradients) -> BTreeMap<String,
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
             if let Some(gradient) = param.val().grad_remove(&mut self.from) {
-                self.found.insert(self.names.name(), numbers(gradient));
+                let count = gradient.dims().iter().product::<usize>();
+                (self.take)(self.names.name(), gradient.reshape([count]));
             }
         }
     }
-    let mut gather = Gather {
+    module.visit(&mut Gather {
         names: Names::default(),
         from: gradients,
-        found: BTreeMap::new(),
-    };
-    module.visit(&mut gather);
-    gather.found
+        take,
+    });
 }
 
 /// What [`update`] does with a parameter: its name, shape and numbers in, its new numbers out.
@@ -217,6 +220,61 @@ pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
                 vec![0.0; shape.iter().product()]
             });
             let tensor = Tensor::from_data(TensorData::new(changed, shape), &device);
+            Param::from_mapped_value(id, tensor.set_require_grad(requires), mapper)
+        }
+    }
+    let mut updating = Updating {
+        names: Names::default(),
+        change,
+        failed: None,
+    };
+    let module = module.map(&mut updating);
+    match updating.failed {
+        Some(error) => Err(error),
+        None => Ok(module),
+    }
+}
+
+/// What [`update_tensors`] does with a parameter: its name, and its numbers, row after row, in; its new numbers out.
+pub type ChangeTensor<'a> = &'a mut dyn FnMut(&str, Tensor<1>) -> Result<Tensor<1>, Error>;
+
+/// As [`update`], for numbers that stay where they are.
+///
+/// # Errors
+/// What `change` returns; the network is lost then.
+pub fn update_tensors<M: Module>(module: M, change: ChangeTensor<'_>) -> Result<M, Error> {
+    struct Updating<'a> {
+        names: Names,
+        change: ChangeTensor<'a>,
+        failed: Option<Error>,
+    }
+    impl ModuleMapper for Updating<'_> {
+        fn enter_module(&mut self, name: &str, container: &str) {
+            self.names.enter(name, container);
+        }
+        fn exit_module(&mut self, _: &str, container: &str) {
+            self.names.exit(container);
+        }
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            if self.failed.is_some() {
+                return param;
+            }
+            let (id, tensor, mapper) = param.consume();
+            let (shape, requires, taped) = (
+                tensor.dims(),
+                tensor.is_require_grad(),
+                tensor.device().is_autodiff(),
+            );
+            let tensor = tensor.inner();
+            let flat = tensor.reshape([shape.iter().product::<usize>()]);
+            let tensor = match (self.change)(&self.names.name(), flat.clone()) {
+                Ok(changed) => changed.reshape(shape),
+                Err(error) => {
+                    self.failed = Some(error);
+                    flat.reshape(shape)
+                }
+            };
+            let tensor = if taped { Tensor::from_inner(tensor) } else { tensor };
             Param::from_mapped_value(id, tensor.set_require_grad(requires), mapper)
         }
     }

@@ -58,6 +58,8 @@ enum Command {
     /// List, download, import and describe models
     #[command(subcommand)]
     Models(commands::models::Command),
+    /// List devices, and compare one with the CPU
+    Devices(commands::devices::Args),
     /// Print a shell completion script
     Completions(commands::completions::Args),
     /// Write manual pages
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         Command::Describe(args) => commands::describe::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Models(command) => commands::models::run(command),
+        Command::Devices(args) => commands::devices::run(&args),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),
         Command::Man(args) => commands::man::run(&args, Cli::command()),
     };

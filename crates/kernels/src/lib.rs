@@ -22,7 +22,7 @@ pub use matrix::Matrix;
 pub use norm::{Norm, NormGradient, sum_of_rows};
 pub use optimize::{AdamStep, sum_of_squares};
 pub use packed::{Packed, Precision};
-pub use product::{product, product_into, product_packed};
+pub use product::{product, product_into, product_packed, product_packed_here};
 pub use raw::{Start, keep_memory};
 
 /// Numbers that one thread does at a time, and how many there must be before there is more than one thread.

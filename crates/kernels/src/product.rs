@@ -91,6 +91,23 @@ pub fn product_packed(a: Matrix<'_>, b: &Packed, start: Start<'_>) -> Vec<f32> {
     new_product(a, Right::Packed(b), start)
 }
 
+/// [`product_packed`] on this thread alone: for callers that compute several items side by side.
+///
+/// # Panics
+/// If the sizes do not fit together.
+pub fn product_packed_here(a: Matrix<'_>, b: &Packed, start: Start<'_>) -> Vec<f32> {
+    let start = match start {
+        Start::Keep => Start::Zero,
+        start => start,
+    };
+    // SAFETY: every tile of the output is written, first with `Zero` or `Row`.
+    unsafe {
+        written(a.rows(), b.columns(), |out| {
+            on_this_thread(a, Right::Packed(b), start, out);
+        })
+    }
+}
+
 fn new_product(a: Matrix<'_>, b: Right<'_>, start: Start<'_>) -> Vec<f32> {
     let start = match start {
         Start::Keep => Start::Zero,

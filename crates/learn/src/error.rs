@@ -3,6 +3,8 @@
 use hark_work::progress::counted;
 use std::path::PathBuf;
 
+use hark_encode::DeviceName;
+
 /// What can go wrong while learning.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -198,6 +200,30 @@ pub enum Error {
         loss: f32,
         /// Where the batch is.
         saved: PathBuf,
+    },
+    /// A device gave other numbers than the CPU.
+    #[error(
+        "{device} computes wrongly: {what}; differs by {difference:.1e}, and {allowed:.0e} is allowed. See all with: hark devices check {device}. To train on it anyway: --unchecked"
+    )]
+    DeviceFailed {
+        /// The device.
+        device: DeviceName,
+        /// What was compared.
+        what: String,
+        /// How far it is from the CPU.
+        difference: f64,
+        /// How far it may be.
+        allowed: f64,
+    },
+    /// A device, or the library that drives it, broke down.
+    #[error(
+        "{device} failed: {what}. The last checkpoint is intact: continue with --resume, here or with another --device. If it ran out of memory, set training.chunk or training.gradient-checkpointing"
+    )]
+    DeviceBroke {
+        /// The device.
+        device: DeviceName,
+        /// What its library says.
+        what: String,
     },
     /// The caller's callback asked to stop.
     #[error("cancelled")]

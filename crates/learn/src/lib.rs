@@ -7,6 +7,7 @@
 //! | [`train()`] | a recipe, and where its models and caches are → a run |
 //! | [`trainer`] | a recipe and data → a run's folder with models |
 //! | [`objective`], [`step`] | scores and relevances of a batch → a loss, gradients |
+//! | [`device_check`] | a device → how far it is from the CPU |
 //! | [`optimizer`], [`schedule`] | gradients → new weights |
 //! | [`split`], [`clips`] | clips and captions → what the network reads, ahead of the trainer |
 //! | [`caption_embeddings`] | captions → the sentence encoder's embeddings, on disk |
@@ -19,8 +20,10 @@
 
 pub mod caption_embeddings;
 pub mod clips;
+pub mod device_check;
 pub mod distil;
 mod error;
+pub mod loss_scale;
 pub mod metrics_log;
 pub mod network;
 pub mod objective;
@@ -35,6 +38,7 @@ pub mod step;
 pub mod tensorboard;
 pub mod train;
 pub mod trainer;
+mod values;
 
 pub use error::Error;
 pub use recipe::Recipe;

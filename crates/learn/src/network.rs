@@ -58,6 +58,7 @@ pub fn card(recipe: &Recipe, data: String, written_by: &str, before: &[Card]) ->
         training_data,
         metrics: std::collections::BTreeMap::new(),
         // Terms of what it was made from bind what was made.
+        warnings: before.iter().flat_map(|card| card.warnings.clone()).collect(),
         licence: (!licences.is_empty()).then(|| licences.into_iter().collect::<Vec<_>>().join(" and ")),
     })
 }

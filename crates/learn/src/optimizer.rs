@@ -7,21 +7,21 @@
 //! ```
 //!
 //! Moments are kept by the name of the parameter, so that they survive in a file: the library's own ids of parameters
-//! are new in every process. All of an element's work is done in one pass over the numbers.
+//! are new in every process. On the CPU all of an element's work is done in one pass over the numbers; elsewhere the device
+//! computes the same formula.
+
+mod device;
 
 use std::collections::BTreeMap;
 
 use burn::module::Module;
 use hark_encode::weights_file;
-use hark_kernels::{AdamStep, sum_of_squares};
-use rayon::prelude::*;
+use hark_kernels::AdamStep;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::recipe::wrong;
-
-/// Numbers that one thread takes at a time. Sums over them are added in their order: the number of threads changes nothing.
-const PIECE: usize = 1 << 14;
+pub use crate::values::{Gradients, Values};
 
 /// The optimizer's settings; the default is the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -74,16 +74,13 @@ impl AdamWConfig {
     }
 }
 
-/// Gradients by the names of their parameters.
-pub type Gradients = BTreeMap<String, Vec<f32>>;
-
 /// The two moments of a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     /// Running mean of the gradient.
-    pub first: Vec<f32>,
+    pub first: Values,
     /// Running mean of its square.
-    pub second: Vec<f32>,
+    pub second: Values,
 }
 
 /// The optimizer and its state.
@@ -106,7 +103,8 @@ impl AdamW {
         }
     }
 
-    /// One step with gradients times `scale`. `rate` gives the learning rate of a parameter by its name. Parameters without a gradient stay as they are.
+    /// One step with gradients times `scale`. `rate` gives the learning rate of a parameter by its name. Parameters without a
+    /// gradient stay as they are. Everything stays where it is: in memory, or on the device.
     ///
     /// # Errors
     /// [`hark_encode::Error`] if a gradient does not have its parameter's size, which is a fault of the program.
@@ -119,28 +117,13 @@ impl AdamW {
     ) -> Result<M, Error> {
         self.steps += 1;
         let t = i32::try_from(self.steps).unwrap_or(i32::MAX);
-        let (beta_1, beta_2) = (f64::from(self.config.beta_1), f64::from(self.config.beta_2));
+        let config = self.config;
+        let (beta_1, beta_2) = (f64::from(config.beta_1), f64::from(config.beta_2));
         let correction_1 = 1.0 - beta_1.powi(t);
         let correction_2 = (1.0 - beta_2.powi(t)).sqrt();
-        let config = self.config;
-        let moments = &mut self.moments;
-        let network = weights_file::update(network, &mut |name, shape, mut numbers| {
-            let Some(gradient) = gradients.get(name) else {
-                return Ok(numbers);
-            };
-            if gradient.len() != numbers.len() {
-                return Err(hark_encode::Error::InputShape {
-                    what: "gradient",
-                    expected: shape.to_vec(),
-                    got: vec![gradient.len()],
-                });
-            }
+        let step_of = |name: &str| {
             let rate = rate(name);
-            let state = moments.entry(name.to_owned()).or_insert_with(|| Moments {
-                first: vec![0.0; gradient.len()],
-                second: vec![0.0; gradient.len()],
-            });
-            let step = AdamStep {
+            AdamStep {
                 scale,
                 beta_1: config.beta_1,
                 beta_2: config.beta_2,
@@ -148,34 +131,71 @@ impl AdamW {
                 kept: (1.0 - rate * f64::from(config.weight_decay)) as f32,
                 step: (rate / correction_1) as f32,
                 root: correction_2 as f32,
+            }
+        };
+        let moments = &mut self.moments;
+        let mut moments_of = |name: &str, gradient: &Values, shape: &[usize]| {
+            if gradient.len() != shape.iter().product::<usize>() {
+                return Err(hark_encode::Error::InputShape {
+                    what: "gradient",
+                    expected: shape.to_vec(),
+                    got: vec![gradient.len()],
+                });
+            }
+            let fresh = || Moments {
+                first: gradient.zeros_like(),
+                second: gradient.zeros_like(),
             };
-            step.run(&mut numbers, &mut state.first, &mut state.second, gradient);
-            Ok(numbers)
-        })?;
+            Ok(moments.remove(name).unwrap_or_else(fresh))
+        };
+        let mut after = Vec::new();
+        let on_device = gradients
+            .iter()
+            .any(|(_, gradient)| matches!(gradient, Values::Device(_)));
+        let network = if on_device {
+            weights_file::update_tensors(network, &mut |name, tensor| {
+                let Some(gradient) = gradients.get(name) else {
+                    return Ok(tensor);
+                };
+                let shape = tensor.dims();
+                let moments = moments_of(name, gradient, &shape)?;
+                let (Values::Device(first), Values::Device(second), Values::Device(gradient)) =
+                    (moments.first, moments.second, gradient)
+                else {
+                    unreachable!("a parameter's numbers are in one place");
+                };
+                let state = device::State {
+                    numbers: tensor,
+                    first,
+                    second,
+                };
+                let state = device::run(&step_of(name), state, gradient.clone());
+                let moments = Moments {
+                    first: Values::Device(state.first),
+                    second: Values::Device(state.second),
+                };
+                after.push((name.to_owned(), moments));
+                Ok(state.numbers)
+            })?
+        } else {
+            weights_file::update(network, &mut |name, shape, mut numbers| {
+                let Some(gradient) = gradients.get(name) else {
+                    return Ok(numbers);
+                };
+                let mut moments = moments_of(name, gradient, shape)?;
+                let (Values::Memory(first), Values::Memory(second), Values::Memory(gradient)) =
+                    (&mut moments.first, &mut moments.second, gradient)
+                else {
+                    unreachable!("a parameter's numbers are in one place");
+                };
+                step_of(name).run(&mut numbers, first, second, gradient);
+                after.push((name.to_owned(), moments));
+                Ok(numbers)
+            })?
+        };
+        self.moments.extend(after);
         Ok(network)
     }
-}
-
-/// Adds gradients to others.
-pub fn accumulate(sum: &mut Gradients, more: Gradients) {
-    for (name, more) in more {
-        match sum.get_mut(&name) {
-            Some(sum) => {
-                sum.par_chunks_mut(PIECE)
-                    .zip(more.par_chunks(PIECE))
-                    .for_each(|(sum, more)| sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more));
-            }
-            None => {
-                sum.insert(name, more);
-            }
-        }
-    }
-}
-
-/// The L2 norm over all gradients together.
-pub fn norm(gradients: &Gradients) -> f64 {
-    let sum: f64 = gradients.values().map(|numbers| sum_of_squares(numbers)).sum();
-    sum.sqrt()
 }
 
 /// What gradients of this norm are multiplied by so that it is at most `most`, as PyTorch's `clip_grad_norm_` does.
@@ -192,7 +212,7 @@ mod tests {
     use hark_work::random::{Random, key};
 
     /// More than two pieces, the last of them not full.
-    const LONG: usize = 2 * PIECE + 777;
+    const LONG: usize = 2 * (1 << 14) + 777;
 
     #[derive(Module, Debug)]
     struct Two {
@@ -231,7 +251,7 @@ mod tests {
             }
             numbers
         };
-        Gradients::from([
+        Gradients::from_iter([
             ("long".to_owned(), sized(10 + step, LONG)),
             ("table".to_owned(), sized(20 + step, 6)),
         ])
@@ -268,8 +288,11 @@ mod tests {
         let (beta_1, beta_2) = (f64::from(config.beta_1), f64::from(config.beta_2));
         for name in ["long", "table"] {
             let (start, ours) = (numbers(&two(), name), numbers(&network, name));
-            let all: Vec<Vec<f32>> = (0..6).map(|step| gradients(step)[name].clone()).collect();
+            let all: Vec<Vec<f32>> = (0..6)
+                .map(|step| gradients(step).get(name).unwrap().to_vec())
+                .collect();
             let moments = &optimizer.moments[name];
+            let (first, second) = (moments.first.to_vec(), moments.second.to_vec());
             for at in 0..start.len() {
                 let (mut x, mut m, mut v) = (f64::from(start[at]), 0.0_f64, 0.0_f64);
                 for (step, gradient) in all.iter().enumerate() {
@@ -290,8 +313,8 @@ mod tests {
                     ours[at]
                 );
                 let largest = all.iter().map(|g| f64::from(g[at].abs())).fold(0.0, f64::max);
-                assert!(near(moments.first[at], m, largest), "{name} {at}");
-                assert!(near(moments.second[at], v, v), "{name} {at}");
+                assert!(near(first[at], m, largest), "{name} {at}");
+                assert!(near(second[at], v, v), "{name} {at}");
             }
         }
     }
@@ -308,7 +331,7 @@ mod tests {
                 (
                     numbers(&network, "long"),
                     optimizer,
-                    norm(&gradients(0)).to_bits(),
+                    gradients(0).norm().to_bits(),
                 )
             })
         };
@@ -331,37 +354,12 @@ mod tests {
 
     #[test]
     fn a_gradient_of_another_size_is_refused() {
-        let gradients = Gradients::from([("table".to_owned(), vec![1.0; 5])]);
+        let gradients = Gradients::from_iter([("table".to_owned(), vec![1.0; 5])]);
         let error = AdamW::new(config())
             .step(two(), &gradients, 1.0, &|_| 0.1)
             .unwrap_err()
             .to_string();
         assert!(error.contains("[5]") && error.contains("[2, 3]"), "{error}");
-    }
-
-    #[test]
-    fn gradients_add_up() {
-        let of = |pairs: &[(&str, [f32; 2])]| -> Gradients {
-            let owned = pairs.iter().map(|(name, x)| ((*name).to_owned(), x.to_vec()));
-            owned.collect()
-        };
-        let mut sum = of(&[("a", [1.0, 2.0]), ("b", [3.0, 4.0])]);
-        accumulate(&mut sum, of(&[("b", [0.5, -4.0]), ("c", [7.0, 8.0])]));
-        assert_eq!(
-            sum,
-            of(&[("a", [1.0, 2.0]), ("b", [3.5, 0.0]), ("c", [7.0, 8.0])])
-        );
-    }
-
-    #[test]
-    fn the_norm_is_over_all_gradients_together() {
-        let gradients = Gradients::from([
-            ("a".to_owned(), vec![2.0, 3.0]),
-            ("b".to_owned(), vec![6.0; LONG]),
-        ]);
-        let exact = (4.0 + 9.0 + 36.0 * LONG as f64).sqrt();
-        assert!((norm(&gradients) - exact).abs() <= 1e-12 * exact);
-        assert!(norm(&Gradients::new()).abs() < f64::MIN_POSITIVE);
     }
 
     #[test]
@@ -379,10 +377,15 @@ mod tests {
     /// A step with gradients times a number is the step with gradients that were multiplied before.
     #[test]
     fn gradients_are_scaled_within_the_step() {
-        let mut halved = gradients(0);
-        for x in halved.values_mut().flatten() {
-            *x *= 0.5;
-        }
+        let halved: Gradients = gradients(0)
+            .iter()
+            .map(|(name, values)| {
+                (
+                    name.to_owned(),
+                    values.to_vec().into_iter().map(|x| 0.5 * x).collect::<Vec<_>>(),
+                )
+            })
+            .collect();
         let mut within = AdamW::new(config());
         let mut before = within.clone();
         let ours = within.step(two(), &gradients(0), 0.5, &|_| 0.1).unwrap();

@@ -19,7 +19,9 @@ use hark_audio::augment::Masking;
 use hark_corpus::{Check, DatasetConfig};
 use hark_encode::card::ClipLength;
 use hark_encode::tokenize::Kind;
+use hark_encode::towers::mn::Statistics;
 use hark_encode::towers::{AudioConfig, TextConfig};
+use hark_encode::{Arithmetic, Compute, DeviceName};
 use hark_relevance::RelevanceFunction;
 use hark_soundscape as soundscape;
 use hark_work::progress::Progress;
@@ -269,6 +271,18 @@ impl Default for ObjectiveRecipe {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Training {
+    /// Where the network computes, such as `cpu`, `cuda:0` or `torch`.
+    pub device: DeviceName,
+    /// The numbers that the towers' products are made of.
+    pub precision: TrainPrecision,
+    /// Pairs that go through the towers at a time; without it, the whole batch. The lists stay those of the batch, in the memory
+    /// of a chunk, for one more forward pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunk: Option<usize>,
+    /// Whether blocks of transformers keep only their input and are computed again for the gradient: less memory, for one more
+    /// forward pass.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub gradient_checkpointing: bool,
     /// Pairs in a batch.
     pub batch: usize,
     /// Passes over the training set.
@@ -306,6 +320,10 @@ pub struct Training {
 impl Default for Training {
     fn default() -> Self {
         Self {
+            device: DeviceName::Cpu,
+            precision: TrainPrecision::F32,
+            chunk: None,
+            gradient_checkpointing: false,
             batch: 32,
             epochs: 25,
             epoch_over: EpochOver::Pairs,
@@ -321,6 +339,54 @@ impl Default for Training {
             checkpoint_minutes: 10.0,
             checkpoint_steps: None,
         }
+    }
+}
+
+/// The numbers that the towers' products are made of. Weights, moments, norms, softmax and the loss are in 32 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrainPrecision {
+    /// 32 bits.
+    #[default]
+    F32,
+    /// bf16.
+    Bf16,
+    /// bf16 where the device has it, else f16 with a scaled loss.
+    Mixed,
+}
+
+impl std::str::FromStr for TrainPrecision {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "f32" => Ok(Self::F32),
+            "bf16" => Ok(Self::Bf16),
+            "mixed" => Ok(Self::Mixed),
+            _ => Err("expected f32, bf16 or mixed".to_owned()),
+        }
+    }
+}
+
+impl TrainPrecision {
+    /// The numbers on a device.
+    ///
+    /// # Errors
+    /// [`Error::Option`] if the device does not compute with them.
+    pub fn on(self, device: DeviceName, compute: &Compute) -> Result<Arithmetic, Error> {
+        let wanted: &[Arithmetic] = match self {
+            Self::F32 => &[Arithmetic::F32],
+            Self::Bf16 => &[Arithmetic::Bf16],
+            Self::Mixed => &[Arithmetic::Bf16, Arithmetic::F16],
+        };
+        let found = wanted
+            .iter()
+            .find(|arithmetic| arithmetic.is_on(compute.device()));
+        found.copied().ok_or_else(|| Error::Option {
+            option: "training.precision",
+            value: if self == Self::Bf16 { "bf16" } else { "mixed" }.to_owned(),
+            allowed: format!("f32 on {device}, which does not compute with 16-bit numbers"),
+        })
     }
 }
 
@@ -494,6 +560,16 @@ impl Recipe {
                 "absent: a frozen tower sees clips as they are",
             );
         }
+        if let (AudioConfig::Mn(config), Some(chunk), false) =
+            (&audio.network, self.training.chunk, is_frozen)
+            && config.statistics == Statistics::Batch
+        {
+            return wrong(
+                "training.chunk",
+                chunk,
+                "absent where norms take the statistics of the batch; or set audio.network.statistics to \"frozen\"",
+            );
+        }
         check_seconds("audio.segment-seconds", audio.segment_seconds)?;
         match audio.clip {
             ClipLength::Full => Ok(()),
@@ -634,6 +710,9 @@ impl Training {
                 self.batch,
                 "at least 2: an objective compares the pairs of a batch with each other",
             );
+        }
+        if self.chunk == Some(0) {
+            return wrong("training.chunk", 0, "at least 1");
         }
         if self.batch > 1 << 16 {
             return wrong("training.batch", self.batch, "at most 65536");

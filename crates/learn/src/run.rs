@@ -26,15 +26,16 @@ use std::path::{Path, PathBuf};
 use hark_encode::card::Card;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::DualEncoder;
-use hark_encode::model;
 use hark_encode::weights_file::{self, NamedTensor};
+use hark_encode::{Compute, model};
 use hark_work::files::{self, replace_file};
 use serde::{Deserialize, Serialize};
 
 pub use self::faults::{BROKEN_BATCH, BrokenBatch, BrokenPair, LEFT_OUT, LeftOut};
 use crate::Error;
+use crate::loss_scale::LossScale;
 use crate::metrics_log::MetricsLine;
-use crate::optimizer::{AdamW, Moments};
+use crate::optimizer::{AdamW, Moments, Values};
 
 /// The resolved recipe.
 pub const RECIPE: &str = "recipe.toml";
@@ -73,6 +74,9 @@ pub struct State {
     pub best: Option<Best>,
     /// A hash over the pairs that are learned from, in their order.
     pub data: String,
+    /// What losses are multiplied by, where products are made of 16-bit numbers of small range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<LossScale>,
 }
 
 impl State {
@@ -86,6 +90,7 @@ impl State {
             moments: 0,
             best: None,
             data: data.to_owned(),
+            loss_scale: None,
         }
     }
 }
@@ -189,7 +194,7 @@ impl Run {
                 stored.push(NamedTensor {
                     name: format!("{kind}.{name}"),
                     shape: vec![numbers.len()],
-                    numbers: Box::new(|| numbers.clone()),
+                    numbers: Box::new(|| numbers.to_vec()),
                 });
             }
         }
@@ -240,6 +245,7 @@ impl Run {
         network: DualEncoder,
         optimizer: &mut AdamW,
         trained: &dyn Fn(&str) -> bool,
+        compute: &Compute,
     ) -> Result<(DualEncoder, State), Error> {
         let (file, state) = self.open()?;
         let other = |cause: hark_encode::Error| Error::OtherNetwork {
@@ -253,8 +259,8 @@ impl Run {
             // A parameter that had no part in any loss has no moments; how many have is checked below.
             let has_moments = trained(name) && state.updates > 0 && file.contains(&format!("first.{name}"));
             if has_moments {
-                let first = file.take(&format!("first.{name}"), &size)?;
-                let second = file.take(&format!("second.{name}"), &size)?;
+                let first = Values::on(file.take(&format!("first.{name}"), &size)?, compute);
+                let second = Values::on(file.take(&format!("second.{name}"), &size)?, compute);
                 moments.insert(name.to_owned(), Moments { first, second });
             }
             Ok(numbers)
@@ -374,6 +380,7 @@ mod tests {
                 map: 0.25,
             }),
             data: "ab".into(),
+            loss_scale: None,
         }
     }
 
@@ -389,7 +396,7 @@ mod tests {
                     let gradient = |x: f32| (x + 0.1).sin() / 3.0 * step as f32;
                     (
                         stored.name,
-                        (stored.numbers)().into_iter().map(gradient).collect(),
+                        (stored.numbers)().into_iter().map(gradient).collect::<Vec<f32>>(),
                     )
                 })
                 .collect();
@@ -411,7 +418,7 @@ mod tests {
 
     fn load(run: &Run, set: &[&str]) -> Result<(DualEncoder, AdamW, State), Error> {
         let mut optimizer = AdamW::new(AdamWConfig::default());
-        let (network, state) = run.load(tiny(&recipe(set)), &mut optimizer, &is_trained)?;
+        let (network, state) = run.load(tiny(&recipe(set)), &mut optimizer, &is_trained, &Compute::cpu(1))?;
         Ok((network, optimizer, state))
     }
 

@@ -9,6 +9,7 @@ use hark_encode::Compute;
 use hark_encode::sentence::{CachedSentenceEncoder, SentenceModel};
 
 use crate::Error;
+use crate::device_check::{self, Extent};
 use crate::recipe::Recipe;
 use crate::trainer::{self, OnEvent, TrainEvent, TrainOptions, TrainResult};
 
@@ -42,6 +43,8 @@ pub struct Training<'a> {
     pub embeddings: Option<&'a Path>,
     /// The program's name and version, for the card of the model.
     pub written_by: &'a str,
+    /// Whether to train on a device that was not compared with the CPU.
+    pub unchecked: bool,
 }
 
 /// Trains as the recipe says, on a pool of as many threads as `compute` has.
@@ -49,11 +52,34 @@ pub struct Training<'a> {
 /// # Errors
 /// As [`trainer::train`]; [`Error::Model`] if a model cannot be found.
 pub fn train(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResult, Error> {
+    let device = training.recipe.training.device;
+    if !training.compute.is_cpu() && !training.unchecked {
+        let precision = training.recipe.training.precision;
+        let report = device_check::check(device, precision, Extent::Short, &|done, total| {
+            on_event(TrainEvent::Preparing {
+                what: "check of the device",
+                done,
+                total,
+            })
+        })?;
+        if let Some(worst) = report.worst().filter(|_| !report.passed()) {
+            return Err(Error::DeviceFailed {
+                device,
+                what: worst.what.clone(),
+                difference: worst.difference,
+                allowed: worst.allowed,
+            });
+        }
+    }
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(training.compute.threads())
         .build()
         .map_err(hark_encode::Error::from)?;
-    pool.install(|| train_here(training, on_event))
+    if training.compute.is_cpu() {
+        return pool.install(|| train_here(training, on_event));
+    }
+    // Libraries of devices panic where these are lost or have no memory left.
+    device_check::guarded(device, || pool.install(|| train_here(training, on_event)))?
 }
 
 fn train_here(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResult, Error> {
@@ -67,6 +93,7 @@ fn train_here(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResu
         cache,
         embeddings,
         written_by,
+        unchecked,
     } = training;
     let name = recipe.objective.sentence_encoder.clone();
     let mut encoder: Option<CachedSentenceEncoder> = None;
@@ -98,6 +125,7 @@ fn train_here(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResu
         find: models.folder,
         embed: &mut embed,
         written_by,
+        unchecked,
     };
     trainer::train(options, on_event)
 }

@@ -14,7 +14,7 @@ use hark_encode::towers::{MelBatch, TokenBatch};
 use hark_encode::weights::{Init, TensorSource, Weights};
 use hark_encode::weights_file;
 use hark_learn::objective::{Direction, Objective, Target};
-use hark_learn::optimizer::{AdamW, AdamWConfig, Gradients, accumulate, clip_factor, norm};
+use hark_learn::optimizer::{AdamW, AdamWConfig, Gradients, clip_factor};
 use hark_learn::schedule::Schedule;
 use hark_nearest::Vectors;
 use hark_relevance::RelevanceFunction;
@@ -25,6 +25,17 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name)
+}
+
+/// The CPU, or the device that HARK_TEST_DEVICE names (scripts/device_tests.py).
+fn compute() -> Compute {
+    let name = std::env::var("HARK_TEST_DEVICE").unwrap_or_else(|_| "cpu".to_owned());
+    Compute::on(name.parse().unwrap(), 1).unwrap()
+}
+
+/// A bound on other devices than the CPU, whose sums have other orders.
+fn bound(on_cpu: f64, elsewhere: f64) -> f64 {
+    if compute().is_cpu() { on_cpu } else { elsewhere }
 }
 
 fn json<T: DeserializeOwned>(name: &str) -> T {
@@ -154,7 +165,7 @@ impl Batch {
     }
 
     fn find(&self, objective: &Objective) -> Found {
-        let device = Compute::cpu(1).device().clone().autodiff();
+        let device = compute().device().clone().autodiff();
         let leaf = |rows: &[Vec<f32>]| {
             let shape = [rows.len(), rows[0].len()];
             Tensor::<2>::from_data(TensorData::new(rows.concat(), shape), &device).require_grad()
@@ -357,13 +368,7 @@ fn towers() -> Imported {
         ..Options::default()
     };
     let tokenizer = folder.join("tokenizer-json");
-    import(
-        &folder.join("authors.pt"),
-        Some(&tokenizer),
-        &options,
-        &Compute::cpu(1),
-    )
-    .unwrap()
+    import(&folder.join("authors.pt"), Some(&tokenizer), &options, &compute()).unwrap()
 }
 
 /// The weights that a case ends with. What the file leaves out, the biases of keys, is no number.
@@ -413,7 +418,7 @@ struct Trained {
 }
 
 fn train(file: &Trainings, case: &TrainingCase, network: DualEncoder) -> Trained {
-    let device = Compute::cpu(1).device().clone().autodiff();
+    let device = compute().device().clone().autodiff();
     let tensors = Checkpoint::open(&golden("training/training.safetensors")).unwrap();
     let mels = tensors.take("mels", &[12, 128, 112]).unwrap();
     let teacher = tensors.take("teacher", &[20, 8]).unwrap();
@@ -471,10 +476,10 @@ fn train(file: &Trainings, case: &TrainingCase, network: DualEncoder) -> Trained
             let text = network.text.as_ref().unwrap().forward(&texts, None).unwrap();
             let loss = objective.loss(text, audio, &targets, &device);
             trained.losses.push(numbers(loss.clone().inner())[0].into());
-            accumulate(&mut gradients, weights_file::gradients(network, loss.backward()));
+            gradients.take(network, loss.backward());
         }
         let share = 1.0 / case.accumulate as f32;
-        let norm = norm(&gradients) * f64::from(share);
+        let norm = gradients.norm() * f64::from(share);
         trained.norms.push(norm);
         let scale = share * case.max_norm.map_or(1.0, |most| clip_factor(norm, most));
         let rate = schedule.rate(update as u64, file.schedule.steps_per_epoch);
@@ -502,8 +507,18 @@ fn check_training(name: &str) {
 
     assert_eq!(trained.losses.len(), 20);
     for (what, ours, theirs, allowed) in [
-        ("losses", &trained.losses, &case.losses, TRAINED),
-        ("norms", &trained.norms, &case.norms, TRAINED),
+        (
+            "losses",
+            &trained.losses,
+            &case.losses,
+            bound(TRAINED, 5.0 * TRAINED),
+        ),
+        (
+            "norms",
+            &trained.norms,
+            &case.norms,
+            bound(TRAINED, 5.0 * TRAINED),
+        ),
         ("rates", &trained.rates, &case.rates, 1e-15),
     ] {
         assert_eq!(ours.len(), theirs.len());
@@ -512,7 +527,7 @@ fn check_training(name: &str) {
         assert!(worst <= allowed, "{what} off by {worst:e} of themselves");
     }
 
-    let theirs = weights_file::parameters(&final_network(&imported, name, Compute::cpu(1).device()));
+    let theirs = weights_file::parameters(&final_network(&imported, name, compute().device()));
     let ours = weights_file::parameters(&trained.network);
     assert_eq!(ours.len(), theirs.len());
     let errors = &case.float32_errors;

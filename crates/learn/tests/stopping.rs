@@ -43,6 +43,7 @@ fn run(
         find: &|_| Err(Error::NoSide),
         embed: &mut embed,
         written_by: "a test",
+        unchecked: false,
     };
     let stop = std::sync::Mutex::new(stop);
     let on_event = &|told: TrainEvent<'_>| {

@@ -158,6 +158,7 @@ pub fn train_and_compare(
             resume: run.join(run::RECIPE).exists(),
             threads,
             workers: threads,
+            unchecked: false,
         };
         let trained = train(request, &|_| ControlFlow::Continue(())).map_err(|error| match error {
             hark_learn::Error::Cancelled => Error::Cancelled,

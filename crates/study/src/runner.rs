@@ -50,6 +50,8 @@ pub struct RunOptions<'a> {
     pub keep: Keep,
     /// Whether to train although test recordings are missing.
     pub allow_missing: bool,
+    /// Whether to train on a device that was not compared with the CPU.
+    pub unchecked: bool,
     /// Where the soundscapes of recipes are generated.
     pub soundscapes: &'a Path,
     /// The models that recipes name; their fingerprints are recorded.
@@ -82,6 +84,8 @@ pub struct TrainRequest<'a> {
     pub threads: usize,
     /// Threads that read recordings ahead of the trainer.
     pub workers: usize,
+    /// Whether to train on a device that was not compared with the CPU.
+    pub unchecked: bool,
 }
 
 /// Trains one run; caches and the way to the models are the caller's.
@@ -369,6 +373,7 @@ impl Work<'_> {
             resume: job.folder.join(run::RECIPE).exists(),
             threads: self.threads,
             workers: self.threads,
+            unchecked: self.options.unchecked,
         };
         let trained = (self.train)(request, &|event| {
             let told = match event {

@@ -37,12 +37,13 @@ impl Trainer {
             let opened = self.models.open_sentence_encoder(name);
             opened.map_err(|error| refused("objective.sentence-encoder: ", &error))
         };
+        let compute = Compute::on(request.recipe.training.device, request.threads)?;
         let training = Training {
             recipe: request.recipe,
             run: request.run,
             resume: request.resume,
             workers: request.workers,
-            compute: &Compute::cpu(request.threads),
+            compute: &compute,
             models: Models {
                 folder: &folder,
                 sentence_encoder: &sentence_encoder,
@@ -50,6 +51,7 @@ impl Trainer {
             cache: Some(&self.cache),
             embeddings: Some(&self.embeddings),
             written_by: &self.written_by,
+            unchecked: request.unchecked,
         };
         train(training, on_event)
     }

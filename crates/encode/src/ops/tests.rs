@@ -329,10 +329,7 @@ fn a_residual_sum_equals_its_composed_form() {
     use crate::dropout::{Dropout, Site, Training};
     let device = Device::flex().autodiff();
     let rows: Arc<[usize]> = vec![3, 1, 5].into();
-    let training = Training {
-        seed: 4,
-        examples: vec![8, 2, 5],
-    };
+    let training = Training::new(4, vec![8, 2, 5]);
     let dropout = Dropout {
         training: &training,
         hidden: 0.3,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{TokenBatch, Tower, positions};
 use crate::Error;
+use crate::arithmetic::Arithmetic;
 use crate::dropout::{Dropout, Site, Training};
 use crate::layer_norm::LayerNorm;
 use crate::ops::norm;
@@ -259,6 +260,10 @@ impl Tower for Bert {
         self.transformer.pack(precision);
     }
 
+    fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
+        self.transformer.set_arithmetic(arithmetic);
+    }
+
     fn width(&self) -> usize {
         self.config.width
     }
@@ -346,10 +351,15 @@ impl Bert {
         if let Some(bias) = bias {
             sequences = sequences.with_bias(bias, learned);
         }
+        let recompute = training.and_then(|training| training.recompute.as_ref());
+        let blocks = |x, sequences: &Sequences| {
+            self.transformer
+                .forward(x, sequences, dropout.as_ref(), recompute)
+        };
         Ok(match self.config.pooling {
-            Pooling::First => self.transformer.forward(x, &sequences.first(1), dropout.as_ref()),
+            Pooling::First => blocks(x, &sequences.first(1)),
             Pooling::Mean => {
-                let x = self.transformer.forward(x, &sequences, dropout.as_ref());
+                let x = blocks(x, &sequences);
                 batch.shares(padded, &device).matmul(x)
             }
         })
@@ -368,10 +378,7 @@ mod tests {
         let device = Device::flex().autodiff();
         let texts: [&[u32]; 3] = [&[5, 6, 7, 8, 9], &[10, 11], &[12, 13, 14]];
         let batch = TokenBatch::new(texts).unwrap();
-        let training = Training {
-            seed: 3,
-            examples: vec![4, 5, 6],
-        };
+        let training = Training::new(3, vec![4, 5, 6]);
         for (family, pooling) in [
             (Family::Bert, Pooling::Mean),
             (Family::Roberta, Pooling::First),

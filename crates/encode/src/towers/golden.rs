@@ -32,9 +32,15 @@ fn imported(file: &str) -> Imported {
         &folder().join(file),
         Some(&folder().join("tokenizer-json")),
         &options,
-        &crate::Compute::cpu(1),
+        &compute(),
     )
     .unwrap()
+}
+
+/// The CPU, or the device that HARK_TEST_DEVICE names (scripts/device_tests.py).
+fn compute() -> crate::Compute {
+    let name = std::env::var("HARK_TEST_DEVICE").unwrap_or_else(|_| "cpu".to_owned());
+    crate::Compute::on(name.parse().unwrap(), 1).unwrap()
 }
 
 /// The script's formula for log-mels.
@@ -133,7 +139,7 @@ fn outputs_equal_the_reference() {
             .collect(),
     );
     check(
-        passt_of(&network).forward_kept(&mels, &kept),
+        passt_of(&network).forward_kept(&mels, &kept, None),
         "unstructured.audio_features",
     );
 }
@@ -248,7 +254,7 @@ fn check_gradients(set: &str, training: Option<&Training>, kept: Option<&Kept>) 
     let audio = match kept {
         None => audio.forward(&mels, &[1; 4], None).unwrap(),
         Some(kept) => {
-            let features = passt_of(&network).forward_kept(&mels, kept);
+            let features = passt_of(&network).forward_kept(&mels, kept, None);
             let projected = audio.projection.forward(features);
             let norm = (projected.clone() * projected.clone()).sum_dim(1).sqrt();
             projected / norm
@@ -298,10 +304,7 @@ fn gradients_equal_the_reference() {
 
 #[test]
 fn gradients_under_dropout_and_patchout_equal_the_reference() {
-    let training = Training {
-        seed: 7,
-        examples: (0..4).collect(),
-    };
+    let training = Training::new(7, (0..4).collect());
     let kept = Kept::grid(&[0, 1, 3, 4, 6, 7], &[0, 2, 3, 5, 6]);
     check_gradients("masked.", Some(&training), Some(&kept));
 }

@@ -19,6 +19,7 @@ use hark_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::arithmetic::Arithmetic;
 use crate::dropout::Training;
 use crate::weights::TensorSource;
 
@@ -51,8 +52,11 @@ pub trait Tower: Module {
     /// or be written then. Networks that gain nothing stay as they are.
     fn pack(&mut self, _: Precision) {}
 
-    /// A form of the network as it is now that embeds faster on a CPU, where there is one.
-    fn inference(&self) -> Option<Box<dyn Inference<Self::Input>>> {
+    /// Sets the numbers that products are made of, on devices beside the CPU. Networks without transformers stay as they are.
+    fn set_arithmetic(&mut self, _: Arithmetic) {}
+
+    /// A form of the network as it is now that embeds faster on a CPU, with so many bits a weight, where there is one.
+    fn inference(&self, _: Precision) -> Option<Box<dyn Inference<Self::Input>>> {
         None
     }
 }
@@ -125,6 +129,17 @@ impl MelBatch {
         Tensor::from_data(TensorData::new(self.values.clone(), shape), device)
     }
 
+    /// Some of the segments.
+    ///
+    /// # Errors
+    /// [`Error::InputShape`] if there are none in the range.
+    pub fn part(&self, segments: std::ops::Range<usize>) -> Result<Self, Error> {
+        let size = self.mels * self.frames;
+        let end = segments.end.min(self.len());
+        let values = &self.values[segments.start.min(end) * size..end * size];
+        Self::new(values.to_vec(), self.mels, self.frames)
+    }
+
     /// One segment, `[mels, frames]`.
     pub fn segment(&self, nth: usize) -> &[f32] {
         let size = self.mels * self.frames;
@@ -178,6 +193,29 @@ impl TokenBatch {
         }
         let lengths = texts.iter().map(|ids| ids.len()).collect();
         Ok(Self { ids, tokens, lengths })
+    }
+
+    /// Some of the texts, padded to the longest of them.
+    ///
+    /// # Errors
+    /// [`Error::InputShape`] if there are none in the range.
+    pub fn part(&self, texts: std::ops::Range<usize>) -> Result<Self, Error> {
+        let end = texts.end.min(self.len());
+        let lengths = self.lengths[texts.start.min(end)..end].to_vec();
+        let tokens = lengths.iter().copied().max().unwrap_or(0);
+        if tokens == 0 {
+            return Err(Error::InputShape {
+                what: "texts",
+                expected: vec![self.len()],
+                got: vec![texts.start, texts.end],
+            });
+        }
+        let rows = self.ids[texts.start * self.tokens..end * self.tokens].chunks_exact(self.tokens);
+        Ok(Self {
+            ids: rows.flat_map(|row| &row[..tokens]).copied().collect(),
+            tokens,
+            lengths,
+        })
     }
 
     /// Number of texts, at least 1.
@@ -300,9 +338,15 @@ macro_rules! registry {
                 }
             }
 
-            fn inference(&self) -> Option<Box<dyn Inference<$input>>> {
+            fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
                 match self {
-                    $(Self::$variant(tower) => Tower::inference(tower),)+
+                    $(Self::$variant(tower) => Tower::set_arithmetic(tower, arithmetic),)+
+                }
+            }
+
+            fn inference(&self, precision: Precision) -> Option<Box<dyn Inference<$input>>> {
+                match self {
+                    $(Self::$variant(tower) => Tower::inference(tower, precision),)+
                 }
             }
         }

@@ -16,10 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{MelBatch, Tower};
 use crate::Error;
+use crate::arithmetic::Arithmetic;
 use crate::dropout::Training;
 use crate::layer_norm::LayerNorm;
 use crate::linear::Linear;
 use crate::ops::{linear, norm};
+use crate::recompute::Recompute;
 use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Sequences, Transformer};
 use crate::weights::{Init, TensorSource, linear_of_rows, parameter, transposed};
 use hark_work::random::{Random, key};
@@ -253,6 +255,10 @@ impl Tower for Passt {
         self.transformer.pack(precision);
     }
 
+    fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
+        self.transformer.set_arithmetic(arithmetic);
+    }
+
     fn width(&self) -> usize {
         self.config.width
     }
@@ -276,7 +282,11 @@ impl Tower for Passt {
             }
             None => Kept::all(self.config.rows(), columns),
         };
-        Ok(self.forward_kept(batch, &kept))
+        Ok(self.forward_kept(
+            batch,
+            &kept,
+            training.and_then(|training| training.recompute.as_ref()),
+        ))
     }
 }
 
@@ -287,7 +297,12 @@ impl Passt {
     }
 
     /// Features from the patches that are kept; the batch has been checked.
-    pub(crate) fn forward_kept(&self, batch: &MelBatch, kept: &Kept) -> Tensor<2> {
+    pub(crate) fn forward_kept(
+        &self,
+        batch: &MelBatch,
+        kept: &Kept,
+        recompute: Option<&Recompute>,
+    ) -> Tensor<2> {
         let (segments, width, patch) = (batch.len(), self.config.width, self.config.patch);
         let device = self.class_token.val().device();
         let places = kept.0.len();
@@ -316,7 +331,10 @@ impl Passt {
         let x = Tensor::cat(vec![tokens, patches], 1).reshape([segments * (2 + places), width]);
         // Of all tokens only these two are used.
         let sequences = Sequences::new(vec![2 + places; segments]).first(2);
-        let x = norm(self.transformer.forward(x, &sequences, None), &self.norm);
+        let x = norm(
+            self.transformer.forward(x, &sequences, None, recompute),
+            &self.norm,
+        );
         x.reshape([segments, 2, width])
             .mean_dim(1)
             .reshape([segments, width])

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::bert::{Bert, BertConfig, Family, Pooling};
 use super::{TokenBatch, Tower};
 use crate::Error;
+use crate::arithmetic::Arithmetic;
 use crate::dropout::Training;
 use crate::weights::TensorSource;
 
@@ -96,6 +97,10 @@ impl Tower for Roberta {
 
     fn pack(&mut self, precision: Precision) {
         self.network.pack(precision);
+    }
+
+    fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
+        self.network.set_arithmetic(arithmetic);
     }
 
     fn width(&self) -> usize {

@@ -85,7 +85,7 @@ pub fn rank(asked: &Classify<'_>, model: Option<&str>, compute: &ComputeArgs) ->
         tell_of_default();
     }
     let model = LibraryModel::find(&Home::find()?.models(), model.unwrap_or(EVERYDAY))?;
-    let embedder = ModelEmbedder::new(model, compute.compute()).cancelled_by(Some(progress::stopped));
+    let embedder = ModelEmbedder::new(model, compute.compute()?).cancelled_by(Some(progress::stopped));
     let texts = progress::items("embedding texts");
     let bar = Mutex::new(progress::Recordings::new("embedding recordings"));
     let ranked = classify(&embedder, asked, &|event| {

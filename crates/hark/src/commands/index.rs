@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let open = OpenOptions {
         model: args.model.clone(),
-        compute: args.compute.compute(),
+        compute: args.compute.compute()?,
         cancelled: Some(progress::stopped),
     };
     if args.list {

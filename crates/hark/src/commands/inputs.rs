@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hark_corpus::{CaptionSet, Format};
 use hark_encode::sentence::{CachedEmbeddings, CachedSentenceEncoder, SentenceModel};
-use hark_encode::{Compute, Embeddings, Precision};
+use hark_encode::{Compute, DeviceName, Embeddings, Precision};
 use hark_evaluate::{Direction, Metric};
 use hark_models::{BUILT_IN, PUBLISHED};
 
@@ -184,20 +184,37 @@ impl ThreadArgs {
     }
 }
 
+/// Which device.
+#[derive(Debug, Args)]
+pub struct DeviceArgs {
+    /// Where networks compute: cpu, cuda:N, rocm:N, vulkan, metal, torch or torch:cuda:N; see hark devices
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    pub device: DeviceName,
+}
+
+impl DeviceArgs {
+    /// The device, fed by these threads.
+    pub fn compute(&self, threads: &ThreadArgs) -> Result<Compute> {
+        Ok(Compute::on(self.device, threads.count().get())?)
+    }
+}
+
 /// How a network computes that only embeds.
 #[derive(Debug, Args)]
 pub struct ComputeArgs {
     #[command(flatten)]
     pub threads: ThreadArgs,
-    /// Weights of transformers in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory; other networks stay as they are
+    /// Weights in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory
     #[arg(long, value_name = "BITS", default_value = "f32")]
     pub precision: Precision,
+    #[command(flatten)]
+    pub device: DeviceArgs,
 }
 
 impl ComputeArgs {
-    /// The CPU, with these threads and bits.
-    pub fn compute(&self) -> Compute {
-        self.threads.compute().with_precision(self.precision)
+    /// The device, with these threads and bits.
+    pub fn compute(&self) -> Result<Compute> {
+        Ok(self.device.compute(&self.threads)?.with_precision(self.precision))
     }
 }
 

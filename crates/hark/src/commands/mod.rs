@@ -6,6 +6,7 @@ pub mod completions;
 pub mod data;
 pub mod demo;
 pub mod describe;
+pub mod devices;
 pub mod embed;
 pub mod eval;
 pub mod index;

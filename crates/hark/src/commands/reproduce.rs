@@ -2,20 +2,16 @@
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, ValueEnum};
-use hark_evaluate::DirectionMetrics;
 use hark_learn::Recipe;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::trainer::OnEvent;
 use hark_study::runner::{Keep, Program};
-use hark_study::{
-    Plan, RunOptions, Study, StudyEvent, StudyOverrides, TrainRequest, comparisons, report, tables,
-};
+use hark_study::{Plan, RunOptions, StudyEvent, StudyOverrides, TrainRequest, comparisons, report, tables};
 use indicatif::ProgressBar;
-use serde_json::json;
 
 use super::inputs::ThreadArgs;
 use super::train;
@@ -87,6 +83,8 @@ pub struct Args {
     keep: KeepArg,
     #[command(flatten)]
     threads: ThreadArgs,
+    #[command(flatten)]
+    device: train::TrainDeviceArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -101,7 +99,13 @@ pub fn run(args: &Args) -> Result<()> {
         seeds: args.seeds,
         corpora: args.corpora,
     };
-    let plan = Plan::new(&args.recipe, &args.set, &overrides, args.folder.as_deref())?;
+    let mut set = args.set.clone();
+    set.extend(
+        args.device
+            .device
+            .map(|device| format!("training.device=\"{device}\"")),
+    );
+    let plan = Plan::new(&args.recipe, &set, &overrides, args.folder.as_deref())?;
     if let Some(warning) = Recipe::epochs_warning(&args.recipe, &args.set)? {
         eprintln!("hark: warning: {warning}");
     }
@@ -115,6 +119,7 @@ pub fn run(args: &Args) -> Result<()> {
             KeepArg::None => Keep::None,
         },
         allow_missing: args.allow_missing,
+        unchecked: args.device.unchecked,
         soundscapes: &home.soundscapes(),
         models: &home.models(),
         program: &Program {
@@ -136,7 +141,7 @@ pub fn run(args: &Args) -> Result<()> {
     training.finish_and_clear();
     let study = study?;
     if args.json {
-        return output::print_json(&as_json(&plan.folder, &study));
+        return output::print_json(&report::json(&plan.folder, &study));
     }
     output::print(&format!(
         "{}\n{}",
@@ -206,28 +211,4 @@ fn show(generating: &ProgressBar, training: &ProgressBar, event: &StudyEvent<'_>
     } else {
         ControlFlow::Continue(())
     }
-}
-
-fn as_json(folder: &Path, study: &Study) -> serde_json::Value {
-    let figures = |figures: &DirectionMetrics| json!({"map_10": figures.map, "recall_1": figures.recall[0], "recall_5": figures.recall[1], "recall_10": figures.recall[2]});
-    let methods = study.methods.iter().map(|method| {
-        let runs = method.runs.iter().map(|run| {
-            json!({
-                "corpus": run.corpus, "seed": run.seed, "best_epoch": run.best_epoch, "ndcg_10": run.ndcg,
-                "text_to_audio": figures(&run.text_to_audio), "audio_to_text": figures(&run.audio_to_text),
-            })
-        });
-        json!({"method": method.name, "title": method.title, "runs": runs.collect::<Vec<_>>()})
-    });
-    let comparisons = study.comparisons.iter().map(|comparison| {
-        json!({
-            "first": comparison.first, "second": comparison.second, "direction": comparison.direction,
-            "metric": comparison.metric, "tests": comparison.tests,
-        })
-    });
-    json!({
-        "folder": folder, "report": folder.join(report::PAGE), "data": study.data,
-        "methods": methods.collect::<Vec<_>>(), "comparisons": comparisons.collect::<Vec<_>>(),
-        "provenance": study.provenance.iter().map(|(what, value)| json!({"what": what, "value": value})).collect::<Vec<_>>(),
-    })
 }

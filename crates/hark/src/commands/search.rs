@@ -188,7 +188,7 @@ pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let options = OpenOptions {
         model: args.model.clone(),
-        compute: args.compute.compute(),
+        compute: args.compute.compute()?,
         cancelled: Some(progress::stopped),
     };
     let library = args.library.open(&home, &options)?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
+use hark_encode::DeviceName;
 use hark_learn::metrics_log::LoggedMetrics;
 use hark_learn::{Error, Recipe, TrainEvent, TrainResult, report, run};
 use hark_soundscape as soundscape;
@@ -27,6 +28,7 @@ const EXAMPLES: &str = "Examples:
       --set data.train='[{kind=\"clotho\",root=\"/data/clotho\",split=\"development\"}]'
   hark train recipes/soundscape-quick.toml --set objective.name=infonce
   hark train recipes/soundscape-quick.toml --resume
+  hark train recipes/clotho.toml --device cuda:0 --set training.precision=bf16
 
 A run is a folder: recipe.toml (resolved), metrics.jsonl, TensorBoard events, checkpoint.safetensors, the \
 models best/ and last/, report.md. A training that was interrupted, even with kill -9, continues with \
@@ -51,14 +53,28 @@ pub struct Args {
     workers: Option<NonZeroUsize>,
     #[command(flatten)]
     threads: ThreadArgs,
+    #[command(flatten)]
+    device: TrainDeviceArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// Which device to train on.
+#[derive(Debug, ClapArgs)]
+pub struct TrainDeviceArgs {
+    /// Where the network computes: cpu, cuda:N, rocm:N, vulkan, metal, torch or torch:cuda:N; see hark devices [default: the recipe's training.device, else cpu]
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<DeviceName>,
+    /// Train on the device without comparing it with the CPU before
+    #[arg(long)]
+    pub unchecked: bool,
+}
+
 pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let recipe = Recipe::read(&args.recipe, &args.set)?;
+    let device = args.device.device.unwrap_or(recipe.training.device);
     if let Some(warning) = Recipe::epochs_warning(&args.recipe, &args.set)? {
         eprintln!("hark: warning: {warning}");
     }
@@ -72,12 +88,15 @@ pub fn run(args: &Args) -> Result<()> {
     } else {
         recipe
     };
+    let mut recipe = recipe;
+    recipe.training.device = device;
     let request = TrainRequest {
         recipe: with_soundscapes(recipe, &home.soundscapes(), threads)?,
         run: &folder,
         resume: args.resume,
         threads,
         workers: args.workers.map_or(threads, NonZeroUsize::get),
+        unchecked: args.device.unchecked,
     };
     let outcome = shown(&trainer(&home), request, "training")?;
     if args.json {

@@ -17,7 +17,7 @@ use crate::caption_embeddings::CaptionEmbeddings;
 use crate::clips::Clips;
 use crate::network::is_part;
 use crate::objective::Objective;
-use crate::optimizer::{AdamW, Gradients, accumulate, clip_factor, norm};
+use crate::optimizer::{AdamW, Gradients, clip_factor};
 use crate::recipe::Recipe;
 use crate::run::{BrokenBatch, BrokenPair, Run, State};
 use crate::split::Split;
@@ -44,6 +44,8 @@ pub(super) struct Learner<'a> {
     pub(super) total: u64,
     /// Of the batches since the last step.
     pub(super) gradients: Gradients,
+    /// Their norm, where it is known.
+    pub(super) norm: Option<f64>,
     pub(super) loss: f64,
     pub(super) waited: Duration,
     pub(super) since: Instant,
@@ -76,7 +78,15 @@ impl Learner<'_> {
         // A batch of one pair, where all others cannot be read, has nothing to compare.
         if batch.pairs.len() >= 2 {
             let (loss, gradients) = self.gradients(number, &batch)?;
-            accumulate(&mut self.gradients, gradients);
+            match gradients {
+                Some((gradients, norm)) => {
+                    // The norm of a sum is another one.
+                    self.norm = self.gradients.is_empty().then_some(norm);
+                    self.gradients.add(gradients);
+                }
+                // A scale that was too large is gone, and so is what was computed with it.
+                None => self.gradients = Gradients::new(),
+            }
             self.loss += loss;
             self.state.loss_sum += loss;
         }
@@ -110,8 +120,8 @@ impl Learner<'_> {
         let training = &self.recipe.training;
         let gradients = std::mem::take(&mut self.gradients);
         // Of the mean over the batches.
-        let share = 1.0 / training.gradient_accumulation as f32;
-        let norm = norm(&gradients) * f64::from(share);
+        let share = 1.0 / training.gradient_accumulation as f32 / self.loss_scale();
+        let norm = self.norm.unwrap_or_else(|| gradients.norm()) * f64::from(share);
         let scale = share * training.max_grad_norm.map_or(1.0, |most| clip_factor(norm, most));
         let per_epoch = self.batches_per_epoch / training.gradient_accumulation;
         let rate = training.schedule.rate(self.state.updates, per_epoch);
@@ -134,6 +144,9 @@ impl Learner<'_> {
         );
         *self.network = self.optimizer.step(network, &gradients, scale, &rate_of)?;
         self.state.updates += 1;
+        if let Some(scale) = &mut self.state.loss_scale {
+            scale.held();
+        }
         let step = Step {
             epoch: (self.state.batches - 1) / self.batches_per_epoch,
             batches: (self.state.batches, self.total),
@@ -148,16 +161,21 @@ impl Learner<'_> {
         Ok(step)
     }
 
-    /// The loss of a batch and its gradients.
-    fn gradients(&mut self, number: u64, batch: &Batch) -> Result<(f64, Gradients), Error> {
+    fn loss_scale(&self) -> f32 {
+        self.state.loss_scale.map_or(1.0, |scale| scale.factor)
+    }
+
+    /// The loss of a batch, its gradients and their norm; no gradients if the loss was scaled too much for them, in which case its
+    /// scale is less now.
+    fn gradients(&mut self, number: u64, batch: &Batch) -> Result<(f64, Option<(Gradients, f64)>), Error> {
         let pairs = &batch.pairs;
         let clip = |&pair: &usize| self.train.data.pairs[pair].clip;
         let clips: Vec<u32> = pairs.iter().map(|pair| clip(pair) as u32).collect();
         let targets = targets(self.objective, &clips, pairs, self.teacher.as_deref_mut())?;
-        let training = dropout::Training {
-            seed: key(&[self.recipe.seed, Purpose::Masks as u64, number]),
-            examples: pairs.iter().map(|&pair| pair as u64).collect(),
-        };
+        let training = dropout::Training::new(
+            key(&[self.recipe.seed, Purpose::Masks as u64, number]),
+            pairs.iter().map(|&pair| pair as u64).collect(),
+        );
         let audio = match (&self.train.audio, &batch.mels) {
             (Some(features), _) => AudioInput::Features(features.rows(pairs.iter().map(clip))),
             (None, Some((mels, segments))) => AudioInput::LogMels { mels, segments },
@@ -167,23 +185,37 @@ impl Learner<'_> {
             Some(features) => TextInput::Features(features.rows(pairs.iter().copied())),
             None => TextInput::Tokens(self.train.token_batch(pairs)?),
         };
-        let (loss, gradients) = step::gradients(
+        let options = step::Options {
+            chunk: self.recipe.training.chunk,
+            gradient_checkpointing: self.recipe.training.gradient_checkpointing,
+            loss_scale: self.state.loss_scale.map(|scale| scale.factor),
+        };
+        let found = step::gradients(
             self.network,
             self.objective,
             &audio,
             &text,
             &targets,
             Some(&training),
+            &options,
         )?;
-        let is_broken = |numbers: &Vec<f32>| numbers.iter().any(|x| !x.is_finite());
-        if !loss.is_finite() || gradients.values().any(is_broken) {
-            return Err(Error::NotFinite {
-                batch: number,
-                loss,
-                saved: self.save_batch(number, batch, &targets)?,
-            });
+        let loss = found.loss()?;
+        // One number that is not finite makes the norm so.
+        let norm = found.gradients.norm();
+        if loss.is_finite() && norm.is_finite() {
+            return Ok((f64::from(loss), Some((found.gradients, norm))));
         }
-        Ok((f64::from(loss), gradients))
+        if let Some(scale) = &mut self.state.loss_scale
+            && loss.is_finite()
+            && scale.overflowed()
+        {
+            return Ok((f64::from(loss), None));
+        }
+        Err(Error::NotFinite {
+            batch: number,
+            loss,
+            saved: self.save_batch(number, batch, &targets)?,
+        })
     }
 
     /// Keeps what a batch that broke the training was made of.

@@ -60,6 +60,8 @@ pub struct TrainOptions<'a> {
     pub embed: crate::caption_embeddings::Embed<'a>,
     /// What is written into the card as the program's name.
     pub written_by: &'a str,
+    /// Whether the device was not compared with the CPU; the card says so.
+    pub unchecked: bool,
 }
 
 /// What a training tells while it goes on.
@@ -314,6 +316,7 @@ impl Trainer {
                 batches_per_epoch: self.batches_per_epoch,
                 total: self.batches_per_epoch * self.recipe.training.epochs,
                 gradients: Gradients::new(),
+                norm: None,
                 loss: 0.0,
                 waited: Duration::ZERO,
                 since: Instant::now(),

@@ -8,7 +8,7 @@ use hark_encode::card::Card;
 use hark_encode::dual::DualEncoder;
 use hark_encode::tokenize::Tokenizer;
 use hark_encode::towers::Tower;
-use hark_encode::{model, weights_file};
+use hark_encode::{Arithmetic, Compute, model, weights_file};
 use hark_nearest::Vectors;
 use hark_relevance::RelevanceFunction;
 use hark_work::files::hex;
@@ -21,10 +21,10 @@ use super::{OnEvent, TrainEvent, TrainOptions, Trainer};
 use crate::Error;
 use crate::caption_embeddings::{CaptionEmbeddings, Embed};
 use crate::clips::Clips;
-use crate::network::{self, is_part};
+use crate::network::{self, FindModel, is_part};
 use crate::objective::{Objective, ObjectiveKind};
 use crate::optimizer::AdamW;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, Training};
 use crate::run::{self, LeftOut, RECIPE, Run, State};
 use crate::split::{Frozen, Split};
 
@@ -42,6 +42,7 @@ impl Trainer {
             find,
             embed,
             written_by,
+            unchecked,
             ..
         } = setup;
         recipe.check()?;
@@ -66,7 +67,9 @@ impl Trainer {
             Some(own) => vec![Card::read(&own)?],
             None => network::cards_before(&recipe, find)?,
         };
-        let card = network::card(&recipe, name, written_by, &before)?;
+        let mut card = network::card(&recipe, name, written_by, &before)?;
+        card.warnings
+            .extend(unchecked.then(|| not_compared(&recipe, compute)).flatten());
         let (objective, teachers) = teachers(&mut recipe, &run, &train, &validation, embed)?;
         if resume {
             check_recipe(&run, &recipe)?;
@@ -74,12 +77,11 @@ impl Trainer {
 
         let freeze = recipe.training.freeze.clone();
         let mut optimizer = AdamW::new(recipe.training.optimizer);
-        let (network, state) = if has_checkpoint {
-            let network = network::random(&recipe, &card, compute.device())?;
-            run.load(network, &mut optimizer, &|name| !is_part(name, &freeze))?
-        } else {
-            let network = network::start(&recipe, &card, find, compute.device())?;
-            (network, State::beginning(&data_hash))
+        let begun = has_checkpoint.then_some(&run);
+        let (network, state) = network_and_state(&recipe, &card, begun, &mut optimizer, find, compute)?;
+        let state = State {
+            data: data_hash,
+            ..state
         };
         let clips = front_end(&recipe, &card, cache)?;
         check_reach(&network, &clips, &card)?;
@@ -136,6 +138,47 @@ impl Trainer {
             batches_per_epoch,
         })
     }
+}
+
+/// The network and where the training stands: at its beginning, or as a checkpoint has it, with the optimizer's moments.
+fn network_and_state(
+    recipe: &Recipe,
+    card: &Card,
+    begun: Option<&Run>,
+    optimizer: &mut AdamW,
+    find: FindModel<'_>,
+    compute: &Compute,
+) -> Result<(DualEncoder, State), Error> {
+    let training = &recipe.training;
+    let arithmetic = training.precision.on(training.device, compute)?;
+    let (mut network, state) = match begun {
+        Some(run) => {
+            let network = network::random(recipe, card, compute.device())?;
+            run.load(
+                network,
+                optimizer,
+                &|name| !is_part(name, &training.freeze),
+                compute,
+            )?
+        }
+        None => (
+            network::start(recipe, card, find, compute.device())?,
+            State::beginning(""),
+        ),
+    };
+    network.set_arithmetic(arithmetic);
+    let scale = state.loss_scale.unwrap_or_default();
+    let state = State {
+        loss_scale: (arithmetic == Arithmetic::F16).then_some(scale),
+        ..state
+    };
+    Ok((network, state))
+}
+
+/// A warning for the card of a model that was trained on a device of unknown faults.
+fn not_compared(recipe: &Recipe, compute: &Compute) -> Option<String> {
+    let device = recipe.training.device;
+    (!compute.is_cpu()).then(|| format!("trained on {device}, which was not compared with the CPU"))
 }
 
 /// Whether there is a checkpoint; if so, it must be of these data.
@@ -363,7 +406,7 @@ fn check_recipe(run: &Run, recipe: &Recipe) -> Result<(), Error> {
     Err(Error::OtherRecipe { path, differences })
 }
 
-/// Keys in which two recipes differ. How often a training saves itself may change.
+/// Keys in which two recipes differ. How often a training saves itself may change, and where it computes.
 fn differences(began: &Recipe, now: &Recipe) -> Result<Vec<String>, Error> {
     fn leaves(prefix: &str, value: &toml::Value, out: &mut std::collections::BTreeMap<String, String>) {
         match value {
@@ -387,6 +430,21 @@ fn differences(began: &Recipe, now: &Recipe) -> Result<Vec<String>, Error> {
         recipe.training.checkpoint_minutes = 1.0;
         recipe.training.checkpoint_steps = None;
         recipe.data.cache_gigabytes = 0.0;
+        // Where and in what pieces it is computed changes roundings alone.
+        let Training {
+            device,
+            precision,
+            chunk,
+            gradient_checkpointing,
+            ..
+        } = Training::default();
+        recipe.training = Training {
+            device,
+            precision,
+            chunk,
+            gradient_checkpointing,
+            ..recipe.training
+        };
         let table: toml::Table = toml::from_str(&recipe.to_toml()?).map_err(|e| Error::Recipe {
             path: RECIPE.into(),
             what: e.to_string(),

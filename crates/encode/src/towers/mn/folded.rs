@@ -3,7 +3,7 @@
 //! A map is `[places, channels]`, places being bands times frames in the order of bands. A convolution of 1 x 1 is then one
 //! matrix product, and a depthwise one adds rows of numbers. One segment at a time, on the calling thread.
 
-use hark_nearest::blocks::inner_products;
+use hark_kernels::{Matrix, Packed, Precision, Start, product_packed_here};
 
 use super::kernels::{self, Activation, Convolution};
 use super::{Conv, LAYOUT, MAX_FRAMES, Mn, Output, STEM_SHAPE, Squeeze, adds_input};
@@ -35,12 +35,11 @@ struct FoldedBlock {
     adds_input: bool,
 }
 
-/// A matrix `[output, input]` and a bias.
+/// A matrix `[input, output]` and a bias.
 #[derive(Debug)]
 struct Dense {
-    weight: Vec<f32>,
+    weight: Packed,
     bias: Vec<f32>,
-    input: usize,
 }
 
 /// A map in memory.
@@ -52,21 +51,25 @@ struct Map {
 
 impl Dense {
     /// A linear layer, stored as `[input, output]`.
-    fn linear(layer: &Linear) -> Self {
+    fn linear(layer: &Linear, precision: Precision) -> Self {
         let [input, output] = layer.weight.val().dims();
-        let weight = transposed(&numbers(layer.weight.val().inner()), output);
+        let weight = numbers(layer.weight.val().inner());
         let bias = layer.bias.as_ref().map(|bias| numbers(bias.val().inner()));
         Self {
-            weight,
+            weight: Packed::new(Matrix::new(&weight, input, output, output), precision),
             bias: bias.unwrap_or_else(|| vec![0.0; output]),
-            input,
         }
     }
 
-    fn pointwise(conv: &Conv) -> Self {
+    /// A convolution of 1 x 1, stored as `[output, input]`.
+    fn pointwise(conv: &Conv, precision: Precision) -> Self {
         let input = conv.weight.dims()[1];
         let (weight, bias) = fold(conv);
-        Self { weight, bias, input }
+        let matrix = Matrix::new(&weight, bias.len(), input, input);
+        Self {
+            weight: Packed::new(matrix.transposed(), precision),
+            bias,
+        }
     }
 
     fn output(&self) -> usize {
@@ -75,9 +78,10 @@ impl Dense {
 
     /// Rows `[n, input]` to `[n, output]`, then bias and activation.
     fn forward(&self, rows: &[f32], activation: Activation) -> Vec<f32> {
-        let mut out = vec![0.0; rows.len() / self.input * self.output()];
-        inner_products(rows, &self.weight, self.input, &mut out);
-        kernels::add_bias(&mut out, &self.bias, activation);
+        let input = self.weight.rows();
+        let rows = Matrix::new(rows, rows.len() / input, input, input);
+        let mut out = product_packed_here(rows, &self.weight, Start::Row(&self.bias));
+        kernels::activate(&mut out, activation);
         out
     }
 }
@@ -111,15 +115,17 @@ fn fold_depthwise(conv: &Conv) -> (Vec<f32>, Vec<f32>) {
 }
 
 impl FoldedMn {
-    pub(super) fn new(mn: &Mn) -> Self {
-        let squeeze = |squeeze: &Squeeze| [Dense::linear(&squeeze.reduce), Dense::linear(&squeeze.restore)];
+    pub(super) fn new(mn: &Mn, precision: Precision) -> Self {
+        let linear = |layer: &Linear| Dense::linear(layer, precision);
+        let pointwise = |conv: &Conv| Dense::pointwise(conv, precision);
+        let squeeze = |squeeze: &Squeeze| [linear(&squeeze.reduce), linear(&squeeze.restore)];
         let mut input = mn.config.stem;
         let blocks = mn.blocks.iter().zip(&LAYOUT).map(|(block, layout)| {
-            let project = Dense::pointwise(&block.project);
+            let project = pointwise(&block.project);
             let adds_input = adds_input(layout, input, project.output());
             input = project.output();
             FoldedBlock {
-                expand: block.expand.as_ref().map(Dense::pointwise),
+                expand: block.expand.as_ref().map(pointwise),
                 depthwise: fold_depthwise(&block.depthwise),
                 squeeze: block.squeeze.as_ref().map(squeeze),
                 project,
@@ -129,13 +135,11 @@ impl FoldedMn {
         Self {
             blocks: blocks.collect(),
             stem: fold_depthwise(&mn.stem),
-            last: Dense::pointwise(&mn.last),
-            classifier: mn.classifier.as_ref().map(|classifier| {
-                [
-                    Dense::linear(&classifier.hidden),
-                    Dense::linear(&classifier.output),
-                ]
-            }),
+            last: pointwise(&mn.last),
+            classifier: mn
+                .classifier
+                .as_ref()
+                .map(|classifier| [linear(&classifier.hidden), linear(&classifier.output)]),
             mels: mn.config.mels,
             output: mn.config.output,
         }

@@ -206,9 +206,11 @@ fn add<const FMA: bool>(a: f32, b: f32, sum: f32) -> f32 {
     if FMA { a.mul_add(b, sum) } else { a * b + sum }
 }
 
-/// Adds a bias to each row, and applies the activation.
-pub(super) fn add_bias(rows: &mut [f32], bias: &[f32], activation: Activation) {
-    Work::AddBias(rows, bias, activation).run();
+/// Applies the activation.
+pub(super) fn activate(numbers: &mut [f32], activation: Activation) {
+    if activation != Activation::None {
+        Work::Activate(numbers, activation).run();
+    }
 }
 
 /// Multiplies each row by factors, one for each channel.
@@ -226,7 +228,7 @@ enum Work<'a> {
         Activation,
         &'a mut [f32],
     ),
-    AddBias(&'a mut [f32], &'a [f32], Activation),
+    Activate(&'a mut [f32], Activation),
     Multiply(&'a mut [f32], &'a [f32]),
 }
 
@@ -235,7 +237,7 @@ impl Work<'_> {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::is_x86_feature_detected as has;
-            if has!("avx512f") && has!("avx512vl") && has!("avx512dq") {
+            if has!("avx512f") && has!("avx512vl") && has!("avx512dq") && has!("fma") {
                 // SAFETY: the features that the function is compiled for have just been detected.
                 return unsafe { self.run_avx512() };
             }
@@ -270,10 +272,10 @@ impl Work<'_> {
                     convolution.run::<FMA>(input, weight, bias, Activation::HardSwish, out);
                 }
             },
-            Self::AddBias(rows, bias, activation) => match activation {
-                Activation::None => bias_loop(rows, bias, Activation::None),
-                Activation::Relu => bias_loop(rows, bias, Activation::Relu),
-                Activation::HardSwish => bias_loop(rows, bias, Activation::HardSwish),
+            Self::Activate(numbers, activation) => match activation {
+                Activation::None => {}
+                Activation::Relu => activation_loop(numbers, Activation::Relu),
+                Activation::HardSwish => activation_loop(numbers, Activation::HardSwish),
             },
             Self::Multiply(rows, factors) => {
                 for row in rows.chunks_exact_mut(factors.len()) {
@@ -287,11 +289,9 @@ impl Work<'_> {
 }
 
 #[inline(always)]
-fn bias_loop(rows: &mut [f32], bias: &[f32], activation: Activation) {
-    for row in rows.chunks_exact_mut(bias.len()) {
-        for (x, bias) in row.iter_mut().zip(bias) {
-            *x = activation.of(*x + bias);
-        }
+fn activation_loop(numbers: &mut [f32], activation: Activation) {
+    for x in numbers {
+        *x = activation.of(*x);
     }
 }
 
@@ -366,9 +366,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_get_bias_activation_and_factors() {
-        let mut rows = vec![-4.0, 1.0, 3.0, -1.0];
-        add_bias(&mut rows, &[0.0, 2.0], Activation::HardSwish);
+    fn rows_get_activation_and_factors() {
+        let mut rows = vec![-4.0, 3.0, 3.0, 1.0];
+        activate(&mut rows, Activation::HardSwish);
         assert_eq!(rows, [0.0, 3.0, 3.0, 1.0 * (4.0 / 6.0)]);
         multiply(&mut rows, &[2.0, -1.0]);
         assert_eq!(rows[..3], [0.0, -3.0, 6.0]);

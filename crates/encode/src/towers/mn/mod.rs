@@ -27,6 +27,7 @@ use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Tensor, TensorData};
+use hark_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
 use self::kernels::Activation;
@@ -573,8 +574,8 @@ impl Tower for Mn {
         })
     }
 
-    fn inference(&self) -> Option<Box<dyn Inference<MelBatch>>> {
-        Some(Box::new(folded::FoldedMn::new(self)))
+    fn inference(&self, precision: Precision) -> Option<Box<dyn Inference<MelBatch>>> {
+        Some(Box::new(folded::FoldedMn::new(self, precision)))
     }
 }
 

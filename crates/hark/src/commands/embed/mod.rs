@@ -11,7 +11,7 @@ use hark_models::Model;
 use hark_nearest::{Vectors, npy};
 use serde_json::json;
 
-use super::inputs::{ColumnArgs, ModelArgs, gather};
+use super::inputs::{ColumnArgs, DeviceArgs, ModelArgs, gather};
 use super::renamed::{Renamed, renamed_to};
 use crate::home::Home;
 use crate::{output, progress};
@@ -51,9 +51,11 @@ pub struct Args {
     /// Pad or crop recordings to this many seconds, or `full` for their true length [default: pad as the model was trained, never crop]
     #[arg(long, value_name = "SECONDS|full", requires = "recordings")]
     clip_seconds: Option<ClipLength>,
-    /// Weights of transformers in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory; other networks stay as they are
+    /// Weights in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory
     #[arg(long, value_name = "BITS", default_value = "f32")]
     precision: Precision,
+    #[command(flatten)]
+    device: DeviceArgs,
     #[arg(long = "clip", hide = true, num_args = 0..=1, default_missing_value = "", value_parser = renamed_to("--clip-seconds"))]
     _clip: Option<Renamed>,
     /// Keep the rows of an earlier run with this output file
@@ -68,8 +70,9 @@ pub struct Args {
 }
 
 impl Args {
-    fn compute(&self) -> Compute {
-        self.model.threads.compute().with_precision(self.precision)
+    fn compute(&self) -> Result<Compute> {
+        let compute = self.device.compute(&self.model.threads)?;
+        Ok(compute.with_precision(self.precision))
     }
 }
 
@@ -90,7 +93,7 @@ pub fn run(args: &Args) -> Result<()> {
     match &args.model.model {
         Some(name) => match Home::find()?.models().open(name)? {
             Model::Towers(files) => {
-                let encoder = TextEncoder::open(&files, &args.compute())?;
+                let encoder = TextEncoder::open(&files, &args.compute()?)?;
                 let bar = progress::items("embedding texts");
                 let embedded = encoder.embed(&captions, &|done, total| progress::show(&bar, done, total));
                 bar.finish_and_clear();

@@ -22,7 +22,7 @@ pub fn run(args: &Args) -> Result<()> {
     let Model::Towers(files) = Home::find()?.models().open(name)? else {
         bail!("{name} is a sentence encoder: it embeds captions, not recordings");
     };
-    let encoder = AudioEncoder::open(&files, &args.compute())?.with_clip(args.clip_seconds);
+    let encoder = AudioEncoder::open(&files, &args.compute()?)?.with_clip(args.clip_seconds);
     let mut bar = progress::Recordings::new("embedding");
     let mut show = |event: FileEvent<'_>| match event {
         FileEvent::Done { done, total } => bar.show(done as u64, total as u64),

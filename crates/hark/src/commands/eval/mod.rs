@@ -15,7 +15,7 @@ use hark_learn::sets;
 use hark_metrics::{Options, Ties};
 use hark_models::Model;
 
-use super::inputs::{ColumnArgs, ModelArgs, ThreadArgs, direction};
+use super::inputs::{ColumnArgs, DeviceArgs, ModelArgs, ThreadArgs, direction};
 use super::renamed::{Renamed, renamed_to};
 use crate::home::Home;
 use crate::{output, progress};
@@ -112,6 +112,8 @@ pub struct Args {
     output: Option<PathBuf>,
     #[command(flatten)]
     threads: ThreadArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -210,7 +212,7 @@ fn embed(args: &Args, home: &Home, name: &str) -> Result<Collection> {
     let Model::Towers(model) = home.models().open(name)? else {
         bail!("{name} is a sentence encoder: it has no audio tower to evaluate");
     };
-    let compute = args.threads.compute();
+    let compute = args.device.compute(&args.threads)?;
     let bar = progress::items("generating soundscapes");
     let (soundscapes, watch) = (home.soundscapes(), |done, total| {
         progress::show(&bar, done, total)
