@@ -1,7 +1,7 @@
 //! What a loss is multiplied by before its gradient is taken, where products are made of 16-bit numbers of small range (f16).
 //!
 //! Gradients below 6e-8 are zero in f16. A scaled loss lifts them, and AdamW's step takes the factor out again. A step whose
-//! gradients are no longer finite is skipped and the scale halved; after [`PATIENCE`] steps without one it is doubled, as
+//! gradients are no longer finite is skipped and the scale halved; after 2000 steps without one it is doubled, as
 //! PyTorch's `GradScaler` does.
 
 use serde::{Deserialize, Serialize};
