@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Text-to-audio retrieval on real recordings: ESC-50's fold 3 by class names and by other words, and captioned recordings.
 
-  python3 bench/real_sounds.py HARK DATA MODEL
+  python3 bench/real_sounds.py HARK DATA MODEL [--precision bf16]
 
 HARK is the program, MODEL a dual encoder by name or folder. DATA has esc50/ (recordings, esc50.csv with filename, fold and
 category, paraphrases.csv with category and a query in other words) and captioned/ (recordings, captions.csv with file_name
@@ -23,12 +23,12 @@ def table(path: pathlib.Path) -> list[dict[str, str]]:
 
 
 class Model:
-    def __init__(self, hark: str, name: str, place: pathlib.Path) -> None:
-        self.hark, self.name, self.place = hark, name, place
+    def __init__(self, hark: str, name: str, precision: str, place: pathlib.Path) -> None:
+        self.hark, self.name, self.precision, self.place = hark, name, precision, place
 
     def embed(self, *arguments: str) -> np.ndarray:
         out = self.place / "out.npy"
-        subprocess.run([self.hark, "embed", *arguments, "--model", self.name, "-o", out], check=True, capture_output=True)
+        subprocess.run([self.hark, "embed", *arguments, "--model", self.name, "--precision", self.precision, "-o", out], check=True, capture_output=True)
         return np.load(out)
 
     def recordings(self, paths: list[pathlib.Path]) -> np.ndarray:
@@ -61,10 +61,11 @@ def main() -> None:
     parser.add_argument("hark")
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("model")
+    parser.add_argument("--precision", default="f32", help="of the model's weights: f32, bf16 or int8 [default: f32]")
     args = parser.parse_args()
     noise = np.random.default_rng(3)
     with tempfile.TemporaryDirectory() as place:
-        model = Model(args.hark, args.model, pathlib.Path(place))
+        model = Model(args.hark, args.model, args.precision, pathlib.Path(place))
         rows = [row for row in table(args.data / "esc50" / "esc50.csv") if row["fold"] == "3"]
         clips = model.recordings([args.data / "esc50" / row["filename"] for row in rows])
         own = np.array([row["category"] for row in rows])

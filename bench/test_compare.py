@@ -70,6 +70,10 @@ class Files(unittest.TestCase):
         self.assertIn("| clips | other | failed |", text)
         self.assertIn("| queries: build | faiss | 0.50 | 0.40–0.60 |", text)
         self.assertIn("| start | 20.0 ms | 5 MB |", text)
+        self.assertNotIn("hark in", text)
+        narrow = {**ROW, "precisions": {"bf16": {**GOOD, "least_cosine": 0.99991}}}
+        text = report.table({"A, AVX2": {"machine": MACHINE, "rows": {"passt": narrow}}})
+        self.assertIn("| bf16: clips | 1.50 | 1.25–2.00 | 0.50 | 0.9999 |", text)
         self.assertNotIn("disagree", text)
 
 
@@ -81,6 +85,9 @@ class Agreement(unittest.TestCase):
         self.assertIn("rows", agreement.cosines(ours, ours[:1], 0.9999))
         for wrong in ([math.nan, 0.0], [0.0, 0.0]):
             self.assertIsNotNone(agreement.cosines(ours, [wrong, [0.0, 1.0]], 0.9999))
+
+    def test_least_cosine(self):
+        self.assertAlmostEqual(agreement.least_cosine([[1.0, 0.0], [1.0, 1.0]], [[3.0, 0.0], [1.0, 0.0]]), math.sqrt(0.5))
 
     def test_differences(self):
         self.assertIsNone(agreement.differences([[1.0, 2.0]], [[1.0, 2.00001]], 1e-4))

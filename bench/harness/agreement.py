@@ -48,6 +48,11 @@ def cosines(ours, theirs, least):
     return None
 
 
+def least_cosine(ours, theirs):
+    """The smallest cosine of two rows that stand at the same place."""
+    return min(cosine(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
 def differences(ours, theirs, most):
     """What is wrong with two matrices whose numbers should be equal, or nothing."""
     if [len(row) for row in ours] != [len(row) for row in theirs]:

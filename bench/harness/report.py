@@ -63,6 +63,14 @@ def table_lines(row, peer, figures):
         yield cells(f"{row['what']}: {name}", peer, part)
 
 
+def precision_lines(row):
+    """The lines of a row's other precisions."""
+    for name, figures in row.get("precisions", {}).items():
+        memory = f"{figures['memory_ratio']:.2f}" if "memory_ratio" in figures else ""
+        yield (f"| {name}: {row['what']} | {figures['ratio']:.2f} | {figures['lowest']:.2f}–{figures['highest']:.2f} | {memory} | "
+               f"{figures['least_cosine']:.4f} |")
+
+
 def cells(what, peer, figures):
     if "ratio" not in figures:
         return [what, peer, "failed", "", "", "", ""]
@@ -86,6 +94,10 @@ def table(results):
             for peer, figures in row["peers"].items():
                 rows += ["| " + " | ".join(line) + " |" for line in table_lines(row, peer, figures)]
         parts.append("\n".join(rows))
+        narrow = [line for row in entry["rows"].values() for line in precision_lines(row)]
+        if narrow:
+            parts.append("\n".join(["| hark in | ratio to 32 bits | spread | memory | least cosine to 32 bits |", "|---|--:|--:|--:|--:|",
+                                    *narrow]))
         if alone:
             parts.append("\n".join(["| without a peer | median | peak memory |", "|---|--:|--:|", *alone]))
     return "\n\n".join(parts)

@@ -74,6 +74,7 @@ class Mn(Row):
     name = "mn"
     what = "10 s clips through MN of width 0.4"
     peers = inference.PEERS
+    precisions = ["bf16", "int8"]
     packages = ["torchvision", *inference.PACKAGES]
 
     def missing(self, options):
@@ -94,7 +95,7 @@ class Mn(Row):
 
     def ours(self, options, folder, output, check):
         return [options.bench, "mn", "--width", WIDTH, "--clips", self.count(options), "--threads", options.threads, "--warm-up",
-                "--repeat", 1 if check else 3,
+                "--repeat", 1 if check else 3, *options.at_precision(),
                 "--weights", folder / "weights.safetensors", "--inputs", folder / "inputs.npy", "--output", output]
 
     def theirs(self, peer, options, folder, output, check, choice):

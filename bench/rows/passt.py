@@ -56,6 +56,7 @@ class Passt(Row):
     name = "passt"
     what = "10 s clips through PaSST-S"
     peers = inference.PEERS
+    precisions = ["bf16", "int8"]
     packages = ["hear21passt", *inference.PACKAGES]
 
     def count(self, options):
@@ -70,6 +71,7 @@ class Passt(Row):
     def ours(self, options, folder, output, check):
         threads = options.threads if options.device == "cpu" else 1
         return [options.bench, "passt", "--clips", self.count(options), "--threads", threads, "--warm-up", *options.on_device(),
+                *options.at_precision(),
                 "--weights", folder / "weights.safetensors", "--inputs", folder / "inputs.npy", "--output", output]
 
     def theirs(self, peer, options, folder, output, check, choice):

@@ -84,6 +84,7 @@ class RobertaNetwork(inference.Network):
 
 class Roberta(Row):
     peers = inference.PEERS
+    precisions = ["bf16", "int8"]
     packages = ["transformers", *inference.PACKAGES]
 
     def __init__(self, size, batch):
@@ -103,7 +104,7 @@ class Roberta(Row):
 
     def ours(self, options, folder, output, check):
         return [options.bench, "roberta", "--size", self.size, "--texts", self.count(options), "--batch", self.at_a_time,
-                "--threads", options.threads, "--warm-up", "--weights", folder / "weights.safetensors",
+                "--threads", options.threads, "--warm-up", *options.at_precision(), "--weights", folder / "weights.safetensors",
                 "--inputs", folder / "inputs.npy", "--output", output]
 
     def theirs(self, peer, options, folder, output, check, choice):

@@ -39,6 +39,12 @@ class Options:
     captions: Path | None = None
     sentence_model: Path | None = None
     device: str = "cpu"
+    # Of hark's weights, in rows that have other precisions than f32.
+    precision: str = "f32"
+
+    def at_precision(self):
+        """Arguments of hark-bench for rows with several precisions."""
+        return [] if self.precision == "f32" else ["--precision", self.precision]
 
     def on_device(self):
         """Arguments of hark-bench for rows that run on any device. Its library has threads of its own."""
@@ -60,6 +66,8 @@ class Row:
     packages: list[str] = []
     # Whether the peak memory of one process is that of a side: not where a side starts others.
     memory = True
+    # What hark is measured in beside 32 bits: each is compared with 32 bits, and bf16 with peers in bf16.
+    precisions: list[str] = []
 
     def missing(self, options):
         """Why the row cannot be run, or None."""

@@ -116,6 +116,7 @@ class Sentence(Row):
     name = "sentence"
     what = "captions through a sentence encoder, MPNet-base"
     peers = ["sentence-transformers", "sentence-transformers bf16"]
+    precisions = ["bf16", "int8"]
     packages = ["sentence-transformers", "transformers", "tokenizers", "torch", "numpy"]
 
     def count(self, options):
@@ -134,7 +135,8 @@ class Sentence(Row):
 
     def ours(self, options, folder, output, check):
         return [options.bench, "encode", "--model", options.sentence_model or folder / "model", "--captions", folder / "captions.txt",
-                "--format", "text", "--count", self.count(options), "--threads", options.threads, "--output", output, "--warm-up"]
+                "--format", "text", "--count", self.count(options), "--threads", options.threads, "--output", output, "--warm-up",
+                *options.at_precision()]
 
     def theirs(self, peer, options, folder, output, check, choice):
         return self.peer(peer, options, folder, "--count", self.count(options), "--output", output)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use hark_corpus::{CaptionSet, Format};
 use hark_encode::sentence::{SentenceModel, StaticEncoder};
-use hark_encode::{Compute, SentenceEncoder};
+use hark_encode::{Compute, Precision, SentenceEncoder};
 use hark_nearest::npy;
 use serde_json::json;
 
@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// Write the embeddings, a NumPy matrix
     #[arg(long, value_name = "FILE.npy")]
     output: Option<PathBuf>,
+    /// Bits of a transformer's weights
+    #[arg(long, default_value = "f32")]
+    precision: Precision,
     #[command(flatten)]
     repeat: RepeatArgs,
     #[command(flatten)]
@@ -54,7 +57,8 @@ pub(crate) fn encode(args: &Args) -> Measured {
     let mut texts = set.texts();
     texts.truncate(args.count.unwrap_or(texts.len()));
     let threads = args.threads.count().get();
-    let encoder = SentenceEncoder::load(model, &Compute::cpu(threads))?;
+    let compute = Compute::cpu(threads).with_precision(args.precision);
+    let encoder = SentenceEncoder::load(model, &compute)?;
     let (seconds, embeddings) = args.repeat.time(|| Ok(encoder.embed(&texts)?))?;
     if let Some(path) = &args.output {
         npy::write(

@@ -10,6 +10,24 @@ pub(crate) fn blocks(depth: usize) -> Vec<std::ops::Range<usize>> {
         .collect()
 }
 
+/// A block of k, and where its words are among those of all, with so many numbers to a word. Every block begins with a new word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) block: std::ops::Range<usize>,
+    pub(crate) words: std::ops::Range<usize>,
+}
+
+/// The blocks of k in words.
+pub(crate) fn pieces(depth: usize, numbers_of_word: usize) -> Vec<Piece> {
+    let mut first = 0;
+    let pieces = blocks(depth).into_iter().map(|block| {
+        let words = first..first + block.len().div_ceil(numbers_of_word);
+        first = words.end;
+        Piece { block, words }
+    });
+    pieces.collect()
+}
+
 /// At least `count` numbers of a buffer that is kept.
 pub(crate) fn room(buffer: &mut Vec<f32>, count: usize) -> &mut [f32] {
     if buffer.len() < count {

@@ -88,6 +88,61 @@ impl<'a> Matrix<'a> {
         );
     }
 
+    /// Copies panels of `width` rows in words, `[panel, word of k, width]`, filled up with zeros: `words` makes the words of a row
+    /// over this depth, whose number is given first.
+    pub(crate) fn pack_words(
+        &self,
+        first: usize,
+        count: usize,
+        depth: &std::ops::Range<usize>,
+        width: usize,
+        out: &mut [f32],
+        words: &dyn Fn(usize, &[f32], &mut [f32]),
+    ) {
+        let panels = count.div_ceil(width);
+        if panels == 0 || out.is_empty() {
+            return;
+        }
+        let size = out.len() / panels / width;
+        let (mut line, mut made) = (Vec::new(), vec![0.0; size]);
+        for (panel, out) in out.chunks_exact_mut(size * width).enumerate() {
+            let start = first + panel * width;
+            let rows = width.min(first + count - start);
+            if rows < width {
+                out.fill(0.0);
+            }
+            for nth in 0..rows {
+                let at = (start + nth) * self.row + depth.start * self.column;
+                let numbers = if self.column == 1 {
+                    &self.numbers[at..at + depth.len()]
+                } else {
+                    line.clear();
+                    line.extend(
+                        depth
+                            .clone()
+                            .map(|k| self.numbers[at + (k - depth.start) * self.column]),
+                    );
+                    &line
+                };
+                words(start + nth, numbers, &mut made);
+                for (out, &word) in out.iter_mut().skip(nth).step_by(width).zip(&made) {
+                    *out = word;
+                }
+            }
+        }
+    }
+
+    /// A row's numbers, one after another.
+    pub(crate) fn row(&self, row: usize) -> std::borrow::Cow<'a, [f32]> {
+        let at = row * self.row;
+        if self.column == 1 {
+            return self.numbers[at..at + self.columns].into();
+        }
+        (0..self.columns)
+            .map(|column| self.numbers[at + column * self.column])
+            .collect()
+    }
+
     /// The same with panels of columns.
     pub(crate) fn pack_columns(
         &self,

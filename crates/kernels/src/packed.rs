@@ -1,14 +1,15 @@
 //! A matrix that many products have on their right, in the order in which they read it, in 32, 16 or 8 bits a number.
 //!
 //! The numbers of 16 bits are bfloat16, rounded to the nearest; those of 8 bits are whole numbers from -127 to 127, each
-//! column with a factor of its own. Products widen a strip of columns at a time to 32 bits, in the cache, and compute in 32
-//! bits: what is saved is memory.
+//! column with a factor of its own. Where the processor multiplies such numbers (AVX-512 BF16, AVX-512 VNNI), products round
+//! the left operand in the same way and use its instructions. Elsewhere they widen a strip of columns at a time to 32 bits, in
+//! the cache, and compute in 32 bits: what is saved is memory.
 
 use rayon::prelude::*;
 
-use crate::blocks::{blocks, room};
+use crate::blocks::{Piece, pieces, room};
 use crate::matrix::Matrix;
-use crate::raw::Isa;
+use crate::raw::{Arithmetic, Isa, rounded};
 
 /// Bits of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,6 +27,15 @@ impl Precision {
     /// All of them, by their names.
     pub const ALL: [(&'static str, Self); 3] =
         [("f32", Self::F32), ("bf16", Self::Bf16), ("int8", Self::Int8)];
+
+    /// Numbers in 32 bits.
+    fn numbers_of_word(self) -> usize {
+        match self {
+            Self::F32 => 1,
+            Self::Bf16 => 2,
+            Self::Int8 => 4,
+        }
+    }
 }
 
 impl std::str::FromStr for Precision {
@@ -39,12 +49,21 @@ impl std::str::FromStr for Precision {
     }
 }
 
+/// `[piece of rows, panel, word of rows, column]`, the last panel filled up with zeros.
 #[derive(Debug, Clone)]
 enum Numbers {
+    /// A word is a number.
     F32(Vec<f32>),
-    Bf16(Vec<u16>),
-    /// The numbers, and the factor of every column.
-    Int8(Vec<i8>, Vec<f32>),
+    /// A word is two numbers.
+    Bf16(Vec<f32>),
+    /// A word is four numbers.
+    Int8 {
+        words: Vec<f32>,
+        /// Of every column, those that fill up the last panel included.
+        factors: Vec<f32>,
+        /// -128 times the sum of a column's numbers, `[piece of rows, column]`.
+        begin: Vec<i32>,
+    },
 }
 
 /// A packed matrix.
@@ -54,8 +73,16 @@ pub struct Packed {
     columns: usize,
     /// Columns of a panel.
     width: usize,
-    /// `[block of rows, panel, row, column]`, the last panel filled up with zeros.
     numbers: Numbers,
+}
+
+/// A strip of columns over a piece of the rows.
+#[derive(Debug)]
+pub(crate) struct Columns<'a> {
+    /// `[panel, word of rows, column]`.
+    pub(crate) panels: &'a [f32],
+    /// Of numbers of 8 bits: the columns' factors, and what their sums begin with.
+    pub(crate) scales: Option<(&'a [f32], &'a [i32])>,
 }
 
 impl Packed {
@@ -64,56 +91,60 @@ impl Packed {
         let (rows, columns) = (matrix.rows(), matrix.columns());
         let (_, width) = Isa::here().tile();
         let padded = columns.next_multiple_of(width);
-        let factors: Vec<f32> = match precision {
-            Precision::Int8 => matrix
+        let each = precision.numbers_of_word();
+        let pieces = pieces(rows, each);
+        let mut factors = Vec::new();
+        let mut begin = Vec::new();
+        if precision == Precision::Int8 {
+            factors = matrix
                 .largest_of_columns()
                 .iter()
                 .map(|most| most / 127.0)
-                .collect(),
-            _ => Vec::new(),
-        };
-        let mut numbers = match precision {
-            Precision::F32 => Numbers::F32(vec![0.0; rows * padded]),
-            Precision::Bf16 => Numbers::Bf16(vec![0; rows * padded]),
-            Precision::Int8 => Numbers::Int8(vec![0; rows * padded], factors.clone()),
-        };
-        for block in blocks(rows) {
-            let place = block.start * padded..block.end * padded;
-            let panel = (width * block.len()).max(1);
+                .collect();
+            factors.resize(padded, 0.0);
+            begin = vec![0; pieces.len() * padded];
+        }
+        let mut words = vec![0.0; pieces.last().map_or(0, |piece| piece.words.end) * padded];
+        for (nth_piece, piece) in pieces.iter().enumerate() {
+            let place = &mut words[piece.words.start * padded..piece.words.end * padded];
+            let panels = place
+                .par_chunks_mut((width * piece.words.len()).max(1))
+                .enumerate();
             let pack = |nth: usize, out: &mut [f32]| {
-                let first = nth * width;
-                matrix.pack_columns(first, width.min(columns - first), block.clone(), width, out);
+                let count = width.min(columns - nth * width);
+                matrix.pack_columns(nth * width, count, piece.block.clone(), width, out);
             };
-            match &mut numbers {
-                Numbers::F32(numbers) => {
-                    let panels = numbers[place].par_chunks_mut(panel).enumerate();
-                    panels.for_each(|(nth, out)| pack(nth, out));
-                }
-                Numbers::Bf16(numbers) => {
-                    let panels = numbers[place].par_chunks_mut(panel).enumerate();
-                    panels.for_each(|(nth, out)| {
-                        let mut wide = vec![0.0; out.len()];
+            match precision {
+                Precision::F32 => panels.for_each(|(nth, out)| pack(nth, out)),
+                Precision::Bf16 => panels.for_each(|(nth, out)| {
+                    let mut wide = vec![0.0; width * piece.block.len()];
+                    pack(nth, &mut wide);
+                    join(&wide, width, each, out, |x, _| u32::from(rounded(x)));
+                }),
+                Precision::Int8 => {
+                    let begin = begin[nth_piece * padded..][..padded].par_chunks_mut(width);
+                    panels.zip(begin).for_each(|((nth, out), begin)| {
+                        let mut wide = vec![0.0; width * piece.block.len()];
                         pack(nth, &mut wide);
-                        out.iter_mut().zip(wide).for_each(|(out, x)| *out = rounded(x));
-                    });
-                }
-                Numbers::Int8(numbers, _) => {
-                    let panels = numbers[place].par_chunks_mut(panel).enumerate();
-                    panels.for_each(|(nth, out)| {
-                        let mut wide = vec![0.0; out.len()];
-                        pack(nth, &mut wide);
-                        for (at, (out, x)) in out.iter_mut().zip(wide).enumerate() {
-                            let factor = factors.get(nth * width + at % width).copied().unwrap_or(0.0);
-                            *out = if factor > 0.0 {
-                                (x / factor).round() as i8
-                            } else {
-                                0
-                            };
-                        }
+                        let factors = &factors[nth * width..][..width];
+                        join(&wide, width, each, out, |x, column| {
+                            let number = byte(x, factors[column]);
+                            begin[column] -= 128 * i32::from(number);
+                            u32::from(number as u8)
+                        });
                     });
                 }
             }
         }
+        let numbers = match precision {
+            Precision::F32 => Numbers::F32(words),
+            Precision::Bf16 => Numbers::Bf16(words),
+            Precision::Int8 => Numbers::Int8 {
+                words,
+                factors,
+                begin,
+            },
+        };
         Self {
             rows,
             columns,
@@ -135,67 +166,139 @@ impl Packed {
     /// Bytes of the numbers.
     pub fn bytes(&self) -> usize {
         match &self.numbers {
-            Numbers::F32(numbers) => 4 * numbers.len(),
-            Numbers::Bf16(numbers) => 2 * numbers.len(),
-            Numbers::Int8(numbers, factors) => numbers.len() + 4 * factors.len(),
+            Numbers::F32(words) | Numbers::Bf16(words) => 4 * words.len(),
+            Numbers::Int8 {
+                words,
+                factors,
+                begin,
+            } => 4 * (words.len() + factors.len() + begin.len()),
         }
     }
 
-    /// The panels of a strip of columns, which begins with a panel, over a block of rows.
+    /// What this processor multiplies the numbers with: as they are, if it has instructions for it, else in 32 bits.
+    pub(crate) fn arithmetic(&self) -> Arithmetic {
+        let own = match &self.numbers {
+            Numbers::F32(_) => None,
+            Numbers::Bf16(_) => Arithmetic::bf16(),
+            Numbers::Int8 { .. } => Arithmetic::int8(),
+        };
+        own.unwrap_or_else(Arithmetic::f32)
+    }
+
+    /// The panels of a strip of columns, which begins with a panel, over a piece of the rows, for [`Packed::arithmetic`].
     pub(crate) fn strip<'a>(
         &'a self,
         first: usize,
         count: usize,
-        block: &std::ops::Range<usize>,
+        piece: &Piece,
         buffer: &'a mut Vec<f32>,
-    ) -> &'a [f32] {
+    ) -> Columns<'a> {
+        self.strip_for(self.arithmetic(), first, count, piece, buffer)
+    }
+
+    fn strip_for<'a>(
+        &'a self,
+        arithmetic: Arithmetic,
+        first: usize,
+        count: usize,
+        piece: &Piece,
+        buffer: &'a mut Vec<f32>,
+    ) -> Columns<'a> {
         let padded = self.columns.next_multiple_of(self.width);
-        let start = block.start * padded + first * block.len();
-        let size = count.next_multiple_of(self.width) * block.len();
+        let count = count.next_multiple_of(self.width);
+        let (words, each) = match &self.numbers {
+            Numbers::F32(words) => (words, 1),
+            Numbers::Bf16(words) => (words, 2),
+            Numbers::Int8 { words, .. } => (words, 4),
+        };
+        let widened = each != arithmetic.numbers_of_word();
+        // A piece of k in 32 bits is the same block of rows as one in words.
+        let depth = piece.block.len().div_ceil(each);
+        let before = if widened {
+            pieces(self.rows, each)
+                .into_iter()
+                .find(|own| own.block == piece.block)
+                .map_or(0, |own| own.words.start)
+        } else {
+            piece.words.start
+        };
+        let panels = &words[before * padded + first * depth..][..count * depth];
         match &self.numbers {
-            Numbers::F32(numbers) => &numbers[start..start + size],
-            Numbers::Bf16(numbers) => {
-                let out = room(buffer, size);
-                for (out, &x) in out.iter_mut().zip(&numbers[start..start + size]) {
-                    *out = f32::from_bits(u32::from(x) << 16);
+            Numbers::Int8 { factors, begin, .. } if !widened => {
+                let nth = pieces(self.rows, each)
+                    .iter()
+                    .position(|own| own.words == piece.words)
+                    .unwrap_or(0);
+                Columns {
+                    panels,
+                    scales: Some((
+                        &factors[first..][..count],
+                        &begin[nth * padded + first..][..count],
+                    )),
                 }
-                out
             }
-            Numbers::Int8(numbers, factors) => {
-                let out = room(buffer, size);
-                let panel = (self.width * block.len()).max(1);
-                let mut row = vec![0.0; self.width];
-                let panels = out
-                    .chunks_exact_mut(panel)
-                    .zip(numbers[start..start + size].chunks_exact(panel));
-                for (nth, (out, numbers)) in panels.enumerate() {
-                    let column = first + nth * self.width;
-                    let own = &factors[column..self.columns.min(column + self.width)];
-                    row[..own.len()].copy_from_slice(own);
-                    row[own.len()..].fill(0.0);
-                    for (out, numbers) in out
-                        .chunks_exact_mut(self.width)
-                        .zip(numbers.chunks_exact(self.width))
-                    {
-                        for ((out, &x), factor) in out.iter_mut().zip(numbers).zip(&row) {
-                            *out = f32::from(x) * factor;
-                        }
+            _ if !widened => Columns { panels, scales: None },
+            numbers => {
+                let out = room(buffer, count * piece.block.len());
+                let factors = match numbers {
+                    Numbers::Int8 { factors, .. } => &factors[first..][..count],
+                    _ => &[],
+                };
+                self.widen(panels, each, factors, piece.block.len(), out);
+                Columns {
+                    panels: out,
+                    scales: None,
+                }
+            }
+        }
+    }
+
+    /// Panels in 32 bits.
+    fn widen(&self, panels: &[f32], each: usize, factors: &[f32], depth: usize, out: &mut [f32]) {
+        let width = self.width;
+        if depth == 0 {
+            return;
+        }
+        let panels = panels.chunks_exact(depth.div_ceil(each) * width);
+        for (nth, (panel, out)) in panels.zip(out.chunks_exact_mut(depth * width)).enumerate() {
+            for (k, out) in out.chunks_exact_mut(width).enumerate() {
+                let words = &panel[k / each * width..][..width];
+                if each == 2 {
+                    let shift = 16 * (k % 2) as u32;
+                    for (out, word) in out.iter_mut().zip(words) {
+                        *out = f32::from_bits(word.to_bits() >> shift << 16);
+                    }
+                } else {
+                    let (shift, factors) = (8 * (k % 4) as u32, &factors[nth * width..][..width]);
+                    for ((out, word), factor) in out.iter_mut().zip(words).zip(factors) {
+                        *out = f32::from((word.to_bits() >> shift) as i8) * factor;
                     }
                 }
-                out
             }
         }
     }
 }
 
-/// The nearest bfloat16, the even one of two; NaN stays NaN.
-fn rounded(x: f32) -> u16 {
-    let bits = x.to_bits();
-    if x.is_nan() {
-        return (bits >> 16) as u16 | 0x40;
+/// Words of `each` numbers that stand below each other: `number` is given a number and its column.
+fn join(wide: &[f32], width: usize, each: usize, out: &mut [f32], mut number: impl FnMut(f32, usize) -> u32) {
+    let bits = 32 / each as u32;
+    for (rows, words) in wide.chunks(each * width).zip(out.chunks_exact_mut(width)) {
+        for (column, word) in words.iter_mut().enumerate() {
+            let mut joined = 0;
+            for (nth, row) in rows.chunks_exact(width).enumerate() {
+                joined |= number(row[column], column) << (bits * nth as u32);
+            }
+            *word = f32::from_bits(joined);
+        }
     }
-    let odd = (bits >> 16) & 1;
-    (bits.wrapping_add(0x7fff + odd) >> 16) as u16
+}
+
+fn byte(x: f32, factor: f32) -> i8 {
+    if factor > 0.0 {
+        (x / factor).round() as i8
+    } else {
+        0
+    }
 }
 
 #[cfg(test)]
@@ -253,6 +356,34 @@ mod tests {
         }
     }
 
+    /// A strip for a processor without instructions for these numbers holds the numbers, and one with them the same numbers.
+    #[test]
+    fn words_hold_the_rounded_numbers() {
+        let (rows, columns) = (crate::blocks::DEPTH + 19, 70);
+        let b = numbers(rows * columns, 2);
+        let matrix = Matrix::new(&b, rows, columns, columns);
+        let packed = Packed::new(matrix, Precision::F32);
+        let (_, width) = Isa::here().tile();
+        for (precision, step) in [(Precision::Bf16, 1.0 / 256.0), (Precision::Int8, 1.0 / 254.0)] {
+            let narrow = Packed::new(matrix, precision);
+            for piece in pieces(rows, 1) {
+                for first in [0, width] {
+                    let count = columns - first;
+                    let (mut exact, mut ours) = (Vec::new(), Vec::new());
+                    let exact = packed.strip_for(Arithmetic::f32(), first, count, &piece, &mut exact);
+                    let ours = narrow.strip_for(Arithmetic::f32(), first, count, &piece, &mut ours);
+                    assert_eq!(exact.panels.len(), ours.panels.len());
+                    let mut differs = false;
+                    for (exact, ours) in exact.panels.iter().zip(ours.panels) {
+                        assert!((exact - ours).abs() <= 1.001 * step, "{exact} {ours}");
+                        differs |= exact.to_bits() != ours.to_bits();
+                    }
+                    assert!(differs, "{precision:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn precisions_are_known_by_their_names() {
         for (name, precision) in Precision::ALL {
@@ -275,6 +406,84 @@ mod tests {
             assert_eq!(u32::from(rounded(x)) << 16, f32::to_bits(nearest), "{x}");
         }
         assert!(f32::from_bits(u32::from(rounded(f32::NAN)) << 16).is_nan());
+    }
+
+    /// With the processor's own instructions the left operand is rounded too; the sums are those of the rounded numbers.
+    #[test]
+    fn products_are_those_of_the_rounded_numbers() {
+        let wide = |x: f32| f64::from(f32::from_bits(u32::from(rounded(x)) << 16));
+        for (rows, depth, columns) in [(1, 3, 1), (5, 401, 33), (30, 1000, 96), (13, 7, 129)] {
+            // Rows and columns of very different sizes.
+            let a: Vec<f32> = numbers(rows * depth, 1)
+                .iter()
+                .enumerate()
+                .map(|(nth, x)| x * 10_f32.powi((nth / depth % 5) as i32 - 2))
+                .collect();
+            let b: Vec<f32> = numbers(depth * columns, 2)
+                .iter()
+                .enumerate()
+                .map(|(nth, x)| x * 10_f32.powi((nth % columns % 5) as i32 - 2))
+                .collect();
+            let bias = numbers(columns, 3);
+            let (left, right) = (
+                Matrix::new(&a, rows, depth, depth),
+                Matrix::new(&b, depth, columns, columns),
+            );
+            for precision in [Precision::Bf16, Precision::Int8] {
+                let packed = Packed::new(right, precision);
+                let native = packed.arithmetic().numbers_of_word() > 1;
+                let most = |numbers: &mut dyn Iterator<Item = f32>| {
+                    numbers.fold(0.0, |most, x| x.abs().max(most)) / 127.0
+                };
+                let quantized = |x: f32, factor: f32| f64::from((x / factor).round()) * f64::from(factor);
+                let ours = product_packed(left, &packed, Start::Row(&bias));
+                for i in 0..rows {
+                    let of_row = most(&mut a[i * depth..(i + 1) * depth].iter().copied());
+                    for j in 0..columns {
+                        let of_column = most(&mut (0..depth).map(|k| b[k * columns + j]));
+                        let (mut exact, mut size) = (f64::from(bias[j]), 0.0);
+                        for k in 0..depth {
+                            let (x, y) = (a[i * depth + k], b[k * columns + j]);
+                            let term = match precision {
+                                Precision::Bf16 if native => wide(x) * wide(y),
+                                Precision::Bf16 => f64::from(x) * wide(y),
+                                _ if native => quantized(x, of_row) * quantized(y, of_column),
+                                _ => f64::from(x) * quantized(y, of_column),
+                            };
+                            exact += term;
+                            size += term.abs();
+                        }
+                        let ours = f64::from(ours[i * columns + j]);
+                        // A rounding of 2⁻²⁴ for each of the terms; a number halfway between two may go either way.
+                        let half = if precision == Precision::Int8 {
+                            f64::from(of_row * of_column) * 254.0
+                        } else {
+                            0.0
+                        };
+                        let allowed = 6e-8 * (depth as f64 + 4.0) * (size + 1.0) + half;
+                        assert!(
+                            (ours - exact).abs() <= allowed,
+                            "{precision:?} {i} {j}: {ours} {exact}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_so() {
+        let b = numbers(40 * 33, 2);
+        for bad in [f32::NAN, f32::INFINITY] {
+            for precision in [Precision::F32, Precision::Bf16, Precision::Int8] {
+                let mut a = numbers(2 * 40, 1);
+                a[47] = bad;
+                let packed = Packed::new(Matrix::new(&b, 40, 33, 33), precision);
+                let out = product_packed(Matrix::new(&a, 2, 40, 40), &packed, Start::Zero);
+                assert!(out[..33].iter().all(|x| x.is_finite()), "{precision:?}");
+                assert!(out[33..].iter().all(|x| !x.is_finite()), "{precision:?} {bad}");
+            }
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Matrix products C = A B + start, in 32 bits, on all threads.
+//! Matrix products C = A B + start, on all threads: in 32 bits, or in what a packed B and the processor agree on.
 //!
 //! A is cut into panels of a few rows and B into panels of as many columns as two vector registers hold; both are copied
 //! ("packed") so that the innermost loop reads memory from front to back, whatever the order of the operands is. That loop keeps
@@ -12,6 +12,9 @@
 //!       for a panel of B, for a panel of A    tile of C
 //! ```
 //!
+//! With bfloat16 two numbers, and with 8 bits four, make a word of 32 bits; panels are made of words of k. A is rounded while it
+//! is packed, with 8 bits each row by a factor of its own.
+//!
 //! How the work is split does not change the order of any sum: the number of threads changes no bit. Processors with other
 //! vector registers may round otherwise.
 
@@ -21,10 +24,10 @@ use std::cell::RefCell;
 
 use rayon::prelude::*;
 
-use crate::blocks::{blocks, room};
+use crate::blocks::{Piece, pieces, room};
 use crate::matrix::Matrix;
-use crate::packed::Packed;
-use crate::raw::{Isa, Output, Start, written};
+use crate::packed::{Columns, Packed};
+use crate::raw::{Arithmetic, Output, Panels, Scales, Start, factor, pairs, quads, written};
 
 /// Rows of A, times a block of k, that should stay in the second-level cache.
 const ROWS: usize = 144;
@@ -55,22 +58,74 @@ impl Right<'_> {
         }
     }
 
-    /// The panels of a strip of columns over a block of k, with the help of a buffer.
+    /// What is computed with.
+    fn arithmetic(&self) -> Arithmetic {
+        match self {
+            Self::Matrix(_) => Arithmetic::f32(),
+            Self::Packed(packed) => packed.arithmetic(),
+        }
+    }
+
+    /// The panels of a strip of columns over a piece of k, with the help of a buffer.
     fn strip<'b>(
         &'b self,
         first: usize,
         count: usize,
-        block: &std::ops::Range<usize>,
+        piece: &Piece,
         width: usize,
         buffer: &'b mut Vec<f32>,
-    ) -> &'b [f32] {
+    ) -> Columns<'b> {
         match self {
             Self::Matrix(matrix) => {
+                let block = piece.block.clone();
                 let packed = room(buffer, count.next_multiple_of(width) * block.len());
-                matrix.pack_columns(first, count, block.clone(), width, packed);
-                packed
+                matrix.pack_columns(first, count, block, width, packed);
+                Columns {
+                    panels: packed,
+                    scales: None,
+                }
             }
-            Self::Packed(packed) => packed.strip(first, count, block, buffer),
+            Self::Packed(packed) => packed.strip(first, count, piece, buffer),
+        }
+    }
+}
+
+/// The left operand: what makes its words.
+struct Left<'a> {
+    matrix: Matrix<'a>,
+    arithmetic: Arithmetic,
+    /// Of 8-bit numbers, the factor of every row.
+    factors: Vec<f32>,
+}
+
+impl<'a> Left<'a> {
+    fn new(matrix: Matrix<'a>, arithmetic: Arithmetic) -> Self {
+        let factors = if arithmetic.numbers_of_word() == 4 {
+            (0..matrix.rows()).map(|row| factor(&matrix.row(row))).collect()
+        } else {
+            Vec::new()
+        };
+        Self {
+            matrix,
+            arithmetic,
+            factors,
+        }
+    }
+
+    /// Copies panels of some rows over a block of k: `[panel, word of k, row]`.
+    fn pack(&self, first: usize, count: usize, block: &std::ops::Range<usize>, out: &mut [f32]) {
+        let (width, _) = self.arithmetic.tile();
+        match self.arithmetic.numbers_of_word() {
+            1 => self.matrix.pack_rows(first, count, block.clone(), width, out),
+            2 => {
+                let words = |_, numbers: &[f32], out: &mut [f32]| pairs(numbers, out);
+                self.matrix.pack_words(first, count, block, width, out, &words);
+            }
+            _ => {
+                let words =
+                    |row: usize, numbers: &[f32], out: &mut [f32]| quads(numbers, self.factors[row], out);
+                self.matrix.pack_words(first, count, block, width, out, &words);
+            }
         }
     }
 }
@@ -150,8 +205,8 @@ fn run(a: Matrix<'_>, b: Right<'_>, start: Start<'_>, out: &Output<'_>) {
         return on_this_thread(a, b, start, out);
     }
     check(a, &b, start, out);
-    let isa = Isa::here();
-    let (tile_rows, tile_columns) = isa.tile();
+    let arithmetic = b.arithmetic();
+    let (tile_rows, tile_columns) = arithmetic.tile();
     let panels = rows.div_ceil(tile_rows);
     // Enough tasks that a thread that is held up does not hold up the others.
     let strip = STRIP
@@ -160,24 +215,22 @@ fn run(a: Matrix<'_>, b: Right<'_>, start: Start<'_>, out: &Output<'_>) {
     let strips = columns.div_ceil(strip);
     let cuts = (2 * threads).div_ceil(strips).min(panels);
     let panels_of_cut = panels.div_ceil(cuts);
-    let blocks = blocks(depth);
-    // [block of k, panel, k, row]
+    let pieces = pieces(depth, arithmetic.numbers_of_word());
+    let left = Left::new(a, arithmetic);
+    // [piece of k, panel, word of k, row]
     let mut kept = PACKED.with_borrow_mut(|(_, kept)| std::mem::take(kept));
-    let packed = room(&mut kept, panels * tile_rows * depth);
-    for block in &blocks {
-        let place = &mut packed[block.start * panels * tile_rows..block.end * panels * tile_rows];
+    let words = pieces.last().map_or(0, |piece| piece.words.end);
+    let packed = room(&mut kept, panels * tile_rows * words);
+    let of_piece =
+        |piece: &Piece| piece.words.start * panels * tile_rows..piece.words.end * panels * tile_rows;
+    for piece in &pieces {
         let each = 16 * tile_rows;
-        place
-            .par_chunks_mut(each * block.len())
+        packed[of_piece(piece)]
+            .par_chunks_mut((each * piece.words.len()).max(1))
             .enumerate()
             .for_each(|(nth, out)| {
-                a.pack_rows(
-                    nth * each,
-                    rows.saturating_sub(nth * each).min(each),
-                    block.clone(),
-                    tile_rows,
-                    out,
-                );
+                let count = rows.saturating_sub(nth * each).min(each);
+                left.pack(nth * each, count, &piece.block, out);
             });
     }
     (0..strips * cuts).into_par_iter().for_each(|task| {
@@ -186,20 +239,10 @@ fn run(a: Matrix<'_>, b: Right<'_>, start: Start<'_>, out: &Output<'_>) {
         let count = strip.min(columns - first);
         let own = cut * panels_of_cut..panels.min((cut + 1) * panels_of_cut);
         PACKED.with_borrow_mut(|(buffer, _)| {
-            for block in &blocks {
-                let b_packed = b.strip(first, count, block, tile_columns, buffer);
-                let a_packed = &packed[block.start * panels * tile_rows..block.end * panels * tile_rows];
-                tiles(
-                    isa,
-                    a_packed,
-                    own.clone(),
-                    b_packed,
-                    first,
-                    count,
-                    block,
-                    start,
-                    out,
-                );
+            for piece in &pieces {
+                let b = b.strip(first, count, piece, tile_columns, buffer);
+                let a = &packed[of_piece(piece)];
+                tiles(&left, a, own.clone(), &b, first, count, piece, start, out);
             }
         });
     });
@@ -214,38 +257,39 @@ pub(crate) fn serial(a: Matrix<'_>, b: Matrix<'_>, start: Start<'_>, out: &Outpu
 fn on_this_thread(a: Matrix<'_>, b: Right<'_>, start: Start<'_>, out: &Output<'_>) {
     check(a, &b, start, out);
     let (rows, columns) = (a.rows(), b.columns());
-    let isa = Isa::here();
-    let (tile_rows, tile_columns) = isa.tile();
+    let arithmetic = b.arithmetic();
+    let (tile_rows, tile_columns) = arithmetic.tile();
+    let left = Left::new(a, arithmetic);
     PACKED.with_borrow_mut(|(b_buffer, a_buffer)| {
-        for block in blocks(a.columns()) {
-            let a_packed = room(a_buffer, rows.next_multiple_of(tile_rows) * block.len());
-            a.pack_rows(0, rows, block.clone(), tile_rows, a_packed);
+        for piece in pieces(a.columns(), arithmetic.numbers_of_word()) {
+            let a_packed = room(a_buffer, rows.next_multiple_of(tile_rows) * piece.words.len());
+            left.pack(0, rows, &piece.block, a_packed);
             for first in (0..columns).step_by(STRIP) {
                 let count = STRIP.min(columns - first);
-                let b_packed = b.strip(first, count, &block, tile_columns, b_buffer);
+                let b = b.strip(first, count, &piece, tile_columns, b_buffer);
                 let panels = 0..rows.div_ceil(tile_rows);
-                tiles(isa, a_packed, panels, b_packed, first, count, &block, start, out);
+                tiles(&left, a_packed, panels, &b, first, count, &piece, start, out);
             }
         }
     });
 }
 
-/// All tiles of some panels of A and a strip of B, over a block of k.
+/// All tiles of some panels of A and a strip of B, over a piece of k.
 #[allow(clippy::too_many_arguments)] // one place of call each in the two functions above
 fn tiles(
-    isa: Isa,
+    left: &Left<'_>,
     a: &[f32],
     panels: std::ops::Range<usize>,
-    b: &[f32],
+    b: &Columns<'_>,
     first: usize,
     count: usize,
-    block: &std::ops::Range<usize>,
+    piece: &Piece,
     start: Start<'_>,
     out: &Output<'_>,
 ) {
-    let (tile_rows, tile_columns) = isa.tile();
-    let depth = block.len();
-    let begin = if block.start > 0 { Start::Keep } else { start };
+    let (tile_rows, tile_columns) = left.arithmetic.tile();
+    let depth = piece.words.len();
+    let begin = if piece.block.start > 0 { Start::Keep } else { start };
     let group = (ROWS / tile_rows).max(1);
     for panels in panels
         .clone()
@@ -253,12 +297,23 @@ fn tiles(
         .map(|from| from..panels.end.min(from + group))
     {
         for strip_nth in 0..count.div_ceil(tile_columns) {
-            let b = &b[strip_nth * tile_columns * depth..][..tile_columns * depth];
-            let column = first + strip_nth * tile_columns;
+            let own = strip_nth * tile_columns..(strip_nth + 1) * tile_columns;
             for panel in panels.clone() {
-                let a = &a[panel * tile_rows * depth..][..tile_rows * depth];
-                // SAFETY: a task has its strip and its panels alone, and the block before this one has written the tile.
-                unsafe { isa.multiply(a, b, begin, out, panel * tile_rows, column) };
+                let row = panel * tile_rows;
+                let operands = Panels {
+                    a: &a[row * depth..][..tile_rows * depth],
+                    b: &b.panels[own.start * depth..own.end * depth],
+                    scales: b.scales.map(|(columns, begin)| Scales {
+                        rows: &left.factors[row..],
+                        columns: &columns[own.clone()],
+                        begin: &begin[own.clone()],
+                    }),
+                };
+                // SAFETY: a task has its strip and its panels alone, and the piece before this one has written the tile.
+                unsafe {
+                    left.arithmetic
+                        .multiply(operands, begin, out, row, first + own.start)
+                };
             }
         }
     }
@@ -267,6 +322,7 @@ fn tiles(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raw::Isa;
     use proptest::prelude::*;
 
     /// Numbers from -1 to 1 that look random.
@@ -380,7 +436,8 @@ mod tests {
     #[test]
     fn tiles_of_all_vector_units_are_right() {
         for isa in Isa::all() {
-            let (tile_rows, tile_columns) = isa.tile();
+            let arithmetic = Arithmetic::F32(isa);
+            let (tile_rows, tile_columns) = arithmetic.tile();
             let depth = 37;
             let (a, b) = (numbers(depth * tile_rows, 1), numbers(depth * tile_columns, 2));
             for rows in 1..=tile_rows {
@@ -391,7 +448,12 @@ mod tests {
                         let before = out.clone();
                         let output = Output::new(&mut out, rows, columns, columns + 3);
                         // SAFETY: there is no other thread.
-                        unsafe { isa.multiply(&a, &b, start, &output, 0, 0) };
+                        let panels = Panels {
+                            a: &a,
+                            b: &b,
+                            scales: None,
+                        };
+                        unsafe { arithmetic.multiply(panels, start, &output, 0, 0) };
                         for nth in 0..rows * (columns + 3) {
                             let (row_nth, column) = (nth / (columns + 3), nth % (columns + 3));
                             let begin = match start {

@@ -204,7 +204,7 @@ impl DeviceArgs {
 pub struct ComputeArgs {
     #[command(flatten)]
     pub threads: ThreadArgs,
-    /// Weights in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory
+    /// Bits of weights: f32, bf16 or int8. Fewer take less memory, and less time on some processors
     #[arg(long, value_name = "BITS", default_value = "f32")]
     pub precision: Precision,
     #[command(flatten)]

@@ -51,7 +51,7 @@ pub struct Args {
     /// Pad or crop recordings to this many seconds, or `full` for their true length [default: pad as the model was trained, never crop]
     #[arg(long, value_name = "SECONDS|full", requires = "recordings")]
     clip_seconds: Option<ClipLength>,
-    /// Weights in 32, 16 or 8 bits: f32, bf16 or int8. Fewer bits take less memory
+    /// Bits of weights: f32, bf16 or int8. Fewer take less memory, and less time on some processors
     #[arg(long, value_name = "BITS", default_value = "f32")]
     precision: Precision,
     #[command(flatten)]
