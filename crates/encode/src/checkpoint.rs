@@ -291,7 +291,28 @@ impl Source {
             }
         }
     }
+
+    /// The numbers of `length` bytes from `start` on, `N` bytes each. The header has been checked, so that nothing remains. Bytes are
+    /// read piece by piece, so that they pass through the cache and not through memory.
+    fn numbers<const N: usize>(
+        &mut self,
+        start: u64,
+        length: usize,
+        number: impl Fn([u8; N]) -> f32,
+    ) -> Result<Vec<f32>, Error> {
+        let mut piece = vec![0_u8; PIECE.min(length)];
+        let mut numbers = Vec::with_capacity(length / N);
+        for done in (0..length).step_by(PIECE) {
+            let bytes = &mut piece[..PIECE.min(length - done)];
+            self.read_at(start + done as u64, bytes)?;
+            numbers.extend(bytes.as_chunks::<N>().0.iter().map(|&bytes| number(bytes)));
+        }
+        Ok(numbers)
+    }
 }
+
+/// Bytes of a tensor that are read at a time.
+const PIECE: usize = 1 << 18;
 
 /// An open safetensors file.
 #[derive(Debug)]
@@ -349,26 +370,19 @@ impl Safetensors {
             return Ok(Vec::new());
         };
         let (start, end) = *data_offsets;
-        let mut bytes = vec![0_u8; end - start];
-        let start = self.data_start + start as u64;
-        self.file.borrow_mut().read_at(start, &mut bytes)?;
-        Ok(match dtype {
-            Dtype::F32 => chunks(&bytes).map(f32::from_le_bytes).collect(),
-            Dtype::F16 => chunks(&bytes)
-                .map(|b| half::f16::from_le_bytes(b).to_f32())
-                .collect(),
-            Dtype::BF16 => chunks(&bytes)
-                .map(|b| half::bf16::from_le_bytes(b).to_f32())
-                .collect(),
-            Dtype::I8 => chunks(&bytes).map(|b| f32::from(i8::from_le_bytes(b))).collect(),
-            other => {
-                return Err(Error::Unsupported {
-                    path: path.to_owned(),
-                    what: format!("tensor `{name}` of type {other:?}"),
-                    supported: "F32, F16, BF16, I8",
-                });
-            }
-        })
+        let place = self.data_start + start as u64;
+        let file = &mut *self.file.borrow_mut();
+        match dtype {
+            Dtype::F32 => file.numbers(place, end - start, f32::from_le_bytes),
+            Dtype::F16 => file.numbers(place, end - start, |b| half::f16::from_le_bytes(b).to_f32()),
+            Dtype::BF16 => file.numbers(place, end - start, |b| half::bf16::from_le_bytes(b).to_f32()),
+            Dtype::I8 => file.numbers(place, end - start, |b| f32::from(i8::from_le_bytes(b))),
+            other => Err(Error::Unsupported {
+                path: path.to_owned(),
+                what: format!("tensor `{name}` of type {other:?}"),
+                supported: "F32, F16, BF16, I8",
+            }),
+        }
     }
 }
 
@@ -376,9 +390,4 @@ impl Weights for Checkpoint {
     fn numbers(&self, name: &str, shape: &[usize], _: Init) -> Result<Vec<f32>, Error> {
         self.take(name, shape)
     }
-}
-
-/// The file's bytes, `N` at a time; the header has been checked, so nothing remains.
-fn chunks<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
-    bytes.as_chunks::<N>().0.iter().copied()
 }

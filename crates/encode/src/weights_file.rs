@@ -5,7 +5,7 @@
 //! query, key and value are one. Reading fills a network that was built [blank](crate::weights::ZeroInit): every tensor must be
 //! in the file with its shape, and everything in the file must be a tensor of the network.
 //!
-//! A training finds gradients and changes parameters by the same names ([`gradients`], [`update`], [`freeze`]): Burn's own
+//! A training finds gradients and changes parameters by the same names ([`gradients`], [`update_tensors`], [`freeze`]): Burn's own
 //! ids of parameters are new in every process.
 
 use std::borrow::Cow;
@@ -148,7 +148,7 @@ pub fn write(stored: &[NamedTensor<'_>], header: &[(&str, &str)], path: &Path) -
 /// # Errors
 /// If the file has a tensor too few or too many, or one of another shape, or cannot be read.
 pub fn load<M: Module>(module: M, file: Checkpoint, elsewhere: &[&str]) -> Result<M, Error> {
-    let module = update(module, &mut |name, shape, _| file.take(name, shape))?;
+    let module = fill(module, &|name, shape| file.take(name, shape))?;
     file.finish(elsewhere)?;
     Ok(module)
 }
@@ -186,21 +186,18 @@ pub fn gradients(module: &impl Module, gradients: Gradients, take: &mut dyn FnMu
     });
 }
 
-/// What [`update`] does with a parameter: its name, shape and numbers in, its new numbers out.
-pub type Change<'a> = &'a mut dyn FnMut(&str, &[usize], Vec<f32>) -> Result<Vec<f32>, Error>;
-
-/// Changes the numbers of a network's parameters, one parameter after the other. Which of them take part in gradients stays
-/// as it was.
-///
-/// # Errors
-/// What `change` returns; the network is lost then.
-pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
-    struct Updating<'a> {
+/// Gives every parameter of a network the numbers that `numbers` finds for its name and shape. What they are before is not looked
+/// at, so that memory which a blank network has never touched stays untouched until then.
+fn fill<M: Module>(
+    module: M,
+    numbers: &dyn Fn(&str, &[usize]) -> Result<Vec<f32>, Error>,
+) -> Result<M, Error> {
+    struct Filling<'a> {
         names: Names,
-        change: Change<'a>,
+        numbers: &'a dyn Fn(&str, &[usize]) -> Result<Vec<f32>, Error>,
         failed: Option<Error>,
     }
-    impl ModuleMapper for Updating<'_> {
+    impl ModuleMapper for Filling<'_> {
         fn enter_module(&mut self, name: &str, container: &str) {
             self.names.enter(name, container);
         }
@@ -214,22 +211,26 @@ pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
             let (id, tensor, mapper) = param.consume();
             let (shape, device) = (tensor.dims(), tensor.device());
             let requires = tensor.is_require_grad();
-            let changed = (self.change)(&self.names.name(), &shape, numbers(tensor.inner()));
-            let changed = changed.unwrap_or_else(|error| {
-                self.failed = Some(error);
-                vec![0.0; shape.iter().product()]
-            });
-            let tensor = Tensor::from_data(TensorData::new(changed, shape), &device);
-            Param::from_mapped_value(id, tensor.set_require_grad(requires), mapper)
+            let filled = match (self.numbers)(&self.names.name(), &shape) {
+                Ok(numbers) => {
+                    drop(tensor);
+                    Tensor::from_data(TensorData::new(numbers, shape), &device).set_require_grad(requires)
+                }
+                Err(error) => {
+                    self.failed = Some(error);
+                    tensor
+                }
+            };
+            Param::from_mapped_value(id, filled, mapper)
         }
     }
-    let mut updating = Updating {
+    let mut filling = Filling {
         names: Names::default(),
-        change,
+        numbers,
         failed: None,
     };
-    let module = module.map(&mut updating);
-    match updating.failed {
+    let module = module.map(&mut filling);
+    match filling.failed {
         Some(error) => Err(error),
         None => Ok(module),
     }
@@ -238,7 +239,8 @@ pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
 /// What [`update_tensors`] does with a parameter: its name, and its numbers, row after row, in; its new numbers out.
 pub type ChangeTensor<'a> = &'a mut dyn FnMut(&str, Tensor<1>) -> Result<Tensor<1>, Error>;
 
-/// As [`update`], for numbers that stay where they are.
+/// Changes the numbers of a network's parameters where they are, one parameter after the other. Which of them take part in
+/// gradients stays as it was.
 ///
 /// # Errors
 /// What `change` returns; the network is lost then.

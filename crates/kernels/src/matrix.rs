@@ -1,5 +1,8 @@
 //! Matrices in memory that others own, and their copies in panels.
 
+/// Makes the words of a row: its number and its numbers in, the words out.
+pub(crate) type Words<'a> = &'a dyn Fn(usize, &[f32], &mut [f32]);
+
 /// A matrix that is read: element (i, j) is at `i * row + j * column`.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a> {
@@ -97,7 +100,7 @@ impl<'a> Matrix<'a> {
         depth: &std::ops::Range<usize>,
         width: usize,
         out: &mut [f32],
-        words: &dyn Fn(usize, &[f32], &mut [f32]),
+        words: Words<'_>,
     ) {
         let panels = count.div_ceil(width);
         if panels == 0 || out.is_empty() {

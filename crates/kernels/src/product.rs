@@ -312,8 +312,8 @@ fn tiles(
                 // SAFETY: a task has its strip and its panels alone, and the piece before this one has written the tile.
                 unsafe {
                     left.arithmetic
-                        .multiply(operands, begin, out, row, first + own.start)
-                };
+                        .multiply(operands, begin, out, row, first + own.start);
+                }
             }
         }
     }
