@@ -31,6 +31,7 @@ mod ffmpeg;
 mod fingerprint;
 mod flac;
 mod flac_decode;
+mod flac_encode;
 mod flac_frame;
 mod foreign;
 mod id3;
@@ -74,6 +75,7 @@ pub use ffmpeg::Fallback;
 pub use fingerprint::{
     DELAY, Fingerprint, FingerprintError, Fingerprinter, LENGTHS, LIMIT, distance, same_recording,
 };
+pub use flac_encode::encode_flac;
 pub use mel::{LogMel, MelConfig, MelError, MelSpectrogram};
 pub use metadata::{Bext, MAX_IXML_BYTES, MAX_TEXT_BYTES, Metadata};
 pub use packets::in_decoder;

@@ -39,7 +39,9 @@ mod table;
 mod text;
 mod wavcaps;
 
-pub use cache::{AudioCache, CacheStats, Cached, DEFAULT_MAX_SECONDS};
+pub use cache::{
+    AudioCache, CacheFormat, CacheStats, Cached, Crop, DEFAULT_MAX_SECONDS, Reading, ReadingCost,
+};
 pub use captions::{Caption, CaptionSet};
 pub use error::{Error, JsonError, Place, quoted};
 pub use format::Format;

@@ -7,7 +7,7 @@ mod wav;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use hark_corpus::{AudioCache, Error};
+use hark_corpus::{AudioCache, CacheFormat, Error};
 use wav::{put, wav};
 
 const RATE: u32 = 32_000;
@@ -426,4 +426,152 @@ fn what_is_no_recording_is_refused_and_not_kept() {
         assert!(matches!(error, Error::Audio(_)), "{error}");
     }
     assert!(files(&kept).is_empty());
+}
+
+/// Rounded to 16 bits, as FLAC keeps samples.
+fn rounded(samples: &[f32]) -> Vec<f32> {
+    let round = |sample: &f32| f32::from((sample * 32_768.0).round() as i16) / 32_768.0;
+    samples.iter().map(round).collect()
+}
+
+/// Every way to the same crop gives the same bits: decoded, kept, entered in the middle, with the cache and without.
+#[test]
+fn crops_are_the_same_with_the_cache_and_without() {
+    const LENGTH: usize = 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    for format in CacheFormat::ALL {
+        // Shorter than the crop, a little longer, and many times as long; resampled and not.
+        for (number, (rate, samples)) in [(RATE, 9_000), (RATE, 15_000), (44_100, 90_000), (RATE, 70_000)]
+            .into_iter()
+            .enumerate()
+        {
+            let path = folder.path().join(format!("{number}.wav"));
+            let kept = folder.path().join(format!("{number}-{format:?}"));
+            put(&path, wav(rate, samples, number as u32));
+            let all = match format {
+                CacheFormat::F32 => truth(&path),
+                CacheFormat::Flac => rounded(&truth(&path)),
+            };
+            let caches = [
+                AudioCache::open(&kept, RATE, PLENTY).unwrap(),
+                AudioCache::without(RATE),
+            ];
+            for cache in caches.map(|cache| cache.with_format(format)) {
+                // The second round finds what the first has kept.
+                for round in 0..2 {
+                    for share in [0, 1, 2] {
+                        let place = |places: usize| (places - 1) * share / 2;
+                        let crop = cache.crop(&path, LENGTH, Some(&place)).unwrap();
+                        let is_longer = all.len() > LENGTH;
+                        assert_eq!(crop.is_drawn, is_longer, "{number} round {round}");
+                        let start = if is_longer {
+                            place(all.len() - LENGTH + 1)
+                        } else {
+                            0
+                        };
+                        same(&crop.samples, &all[start..all.len().min(start + LENGTH)]);
+                    }
+                    let first = cache.crop(&path, LENGTH, None).unwrap();
+                    assert!(!first.is_drawn);
+                    same(&first.samples, &all[..LENGTH.min(all.len())]);
+                    same(&cache.read(&path).unwrap().samples().unwrap(), &all);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn crops_of_long_recordings_are_entered_and_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, kept) = (folder.path().join("a.wav"), folder.path().join("cache"));
+    put(&path, wav(RATE, 50_000, 1));
+    let counts = |cache: &AudioCache| {
+        let stats = cache.stats();
+        (stats.hits, stats.misses, stats.sought)
+    };
+    let last = |places: usize| places - 1;
+    let cache = AudioCache::open(&kept, RATE, PLENTY).unwrap();
+    // A fifth of the recording: entered each time.
+    for _ in 0..3 {
+        cache.crop(&path, 10_000, Some(&last)).unwrap();
+    }
+    assert_eq!((counts(&cache), files(&kept).len()), ((0, 0, 3), 0));
+    // Its beginning is decoded once and kept, and is too short for anything else.
+    for _ in 0..2 {
+        cache.crop(&path, 10_000, None).unwrap();
+    }
+    assert_eq!((counts(&cache), files(&kept).len()), ((1, 1, 3), 1));
+    assert!(bytes(&kept) < 41_000);
+    cache.crop(&path, 10_000, Some(&last)).unwrap();
+    assert_eq!(counts(&cache), (1, 1, 4));
+    // More than half of it: decoded once, and kept.
+    let cache = AudioCache::open(&kept, RATE, PLENTY).unwrap();
+    for _ in 0..3 {
+        cache.crop(&path, 30_000, Some(&last)).unwrap();
+    }
+    assert_eq!(counts(&cache), (2, 1, 0));
+    // Without a cache it is entered all the same.
+    let none = AudioCache::without(RATE);
+    none.crop(&path, 30_000, Some(&last)).unwrap();
+    assert_eq!(counts(&none), (0, 0, 1));
+    // Of a bounded recording, what lies beyond the bound is no place.
+    let bounded = AudioCache::without(RATE).with_max_seconds(1.0);
+    let crop = bounded.crop(&path, 30_000, Some(&last)).unwrap();
+    same(&crop.samples, &truth(&path)[2_000..32_000]);
+    let crop = bounded.crop(&path, 32_000, Some(&last)).unwrap();
+    assert!(!crop.is_drawn);
+    same(&crop.samples, &truth(&path)[..32_000]);
+}
+
+#[test]
+fn flac_takes_less_of_the_disk_and_shares_the_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("cache");
+    let path = folder.path().join("a.wav");
+    // A slow tone in 16 bits, as FLAC is made for.
+    let tone = (0..100_000).map(|at| ((f64::from(at) * 0.01).sin() * 9_000.0) as i16);
+    let mut file = wav(RATE, 100_000, 1);
+    file.truncate(44);
+    file.extend(tone.flat_map(i16::to_le_bytes));
+    put(&path, file);
+    let [floats, flac] = CacheFormat::ALL.map(|format| {
+        let cache = AudioCache::open(&kept, RATE, PLENTY).unwrap().with_format(format);
+        for _ in 0..2 {
+            same(&cache.read(&path).unwrap().samples().unwrap(), &truth(&path));
+        }
+        assert_eq!((cache.stats().hits, cache.stats().misses), (1, 1));
+        cache.stats().bytes
+    });
+    assert_eq!((floats, flac), (400_060, bytes(&kept)));
+    assert!(4 * (flac - floats) < floats, "{floats} and {flac} bytes");
+    // Files of both formats count, and the oldest of either is deleted.
+    age(&kept);
+    let cache = AudioCache::open(&kept, RATE, floats).unwrap();
+    assert!(cache.stats().evicted > 0 && bytes(&kept) <= floats);
+}
+
+#[test]
+fn damaged_flac_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, kept) = (folder.path().join("a.wav"), folder.path().join("cache"));
+    put(&path, wav(44_100, 90_000, 1));
+    let expected = rounded(&truth(&path));
+    let open = || {
+        AudioCache::open(&kept, RATE, PLENTY)
+            .unwrap()
+            .with_format(CacheFormat::Flac)
+    };
+    open().read(&path).unwrap();
+    let file = files(&kept).remove(0);
+    let good = fs_err::read(&file).unwrap();
+    for at in [3, 20, 40, 70, good.len() / 2, good.len() - 1] {
+        let mut damaged = good.clone();
+        damaged[at] ^= 4;
+        fs_err::write(&file, damaged).unwrap();
+        let cache = open();
+        same(&cache.read(&path).unwrap().samples().unwrap(), &expected);
+        assert_eq!(cache.stats().damaged, 1, "byte {at}");
+        assert!(fs_err::read(&file).unwrap() == good, "byte {at}");
+    }
 }

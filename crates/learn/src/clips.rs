@@ -4,6 +4,8 @@
 //! segments, each padded with silence to its length, and each segment becomes a log-mel. In training the crop, the
 //! edges of the mel bands and the masks are drawn from the seed; elsewhere the crop is the start and nothing is drawn.
 //!
+//! A crop of a long recording is decoded alone where the format allows ([`AudioCache::crop`]).
+//!
 //! Where nothing is drawn, a clip's log-mels are the same in every epoch and kept in memory, up to a bound.
 
 use std::collections::HashMap;
@@ -132,16 +134,17 @@ impl Clips {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The samples that count, and whether the crop was drawn.
+    /// The samples that count, and whether the crop was drawn. Of a long recording, no more than the crop is decoded where its
+    /// format allows.
     fn samples(&self, path: &Path, seed: Option<u64>) -> Result<(Vec<f32>, bool), Error> {
-        let recording = self.cache.read(path)?;
-        let wanted = self.clip.samples(self.mel.config().rate);
-        let Some(wanted) = wanted.filter(|&wanted| recording.len() > wanted) else {
-            return Ok((recording.samples()?, false));
+        let Some(wanted) = self.clip.samples(self.mel.config().rate) else {
+            return Ok((self.cache.read(path)?.samples()?, false));
         };
-        let places = recording.len() - wanted + 1;
-        let start = seed.map_or(0, |seed| Random::new(key(&[seed, 1])).below(places));
-        Ok((recording.range(start, wanted)?, seed.is_some()))
+        let draw = |seed: u64| move |places: usize| Random::new(key(&[seed, 1])).below(places);
+        let place = seed.map(draw);
+        let place = place.as_ref().map(|place| place as &dyn Fn(usize) -> usize);
+        let crop = self.cache.crop(path, wanted, place)?;
+        Ok((crop.samples, crop.is_drawn))
     }
 
     fn log_mels(&self, samples: &[f32], seed: Option<u64>) -> Result<Segments, Error> {
@@ -208,6 +211,7 @@ impl Clips {
 pub(crate) mod tests {
     use super::*;
     use hark_audio::MelConfig;
+    use hark_corpus::CacheFormat;
     use hark_encode::Compute;
     use hark_encode::dual::{DualEncoder, SideConfig};
     use hark_encode::model::{AudioEncoder, EmbedEvent};
@@ -379,6 +383,35 @@ pub(crate) mod tests {
         assert_eq!(found.len(), 4, "all crops are at the same place");
         // Having drawn crops, the clip outside of training is the same.
         assert_eq!(clips.segments(&path, None).unwrap(), first);
+    }
+
+    #[test]
+    fn crops_are_the_same_with_the_cache_and_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wav");
+        // A crop of a fifth of it is entered, one of two thirds is cut out of what is kept.
+        record(&path, 5 * SEGMENT, 5);
+        for seconds in [0.2, 0.7] {
+            let clip = ClipLength::Fixed { seconds };
+            for format in CacheFormat::ALL {
+                let kept = folder.path().join(format!("{seconds}-{format:?}"));
+                let with = |cache: AudioCache| {
+                    Clips::new(&card(clip), true, None, cache.with_format(format), 60.0).unwrap()
+                };
+                let cached = with(AudioCache::open(&kept, RATE as u32, 1 << 30).unwrap());
+                let plain = with(AudioCache::without(RATE as u32));
+                for seed in [None, Some(1), Some(2), Some(1)] {
+                    let segments = cached.segments(&path, seed).unwrap();
+                    assert_eq!(
+                        segments,
+                        plain.segments(&path, seed).unwrap(),
+                        "{format:?} {seed:?}"
+                    );
+                }
+                let stats = cached.cache().stats();
+                assert_eq!(stats.sought > 0, seconds < 0.5, "{stats:?}");
+            }
+        }
     }
 
     #[test]

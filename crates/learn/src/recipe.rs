@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use hark_audio::MelConfig;
 use hark_audio::augment::Masking;
-use hark_corpus::{Check, DatasetConfig};
+use hark_corpus::{CacheFormat, Check, DatasetConfig};
 use hark_encode::card::ClipLength;
 use hark_encode::tokenize::Kind;
 use hark_encode::towers::mn::Statistics;
@@ -120,6 +120,10 @@ pub struct Data {
     pub longest_seconds: f64,
     /// Decoded recordings are kept on disk up to this size, shared between runs; 0 keeps neither them nor features.
     pub cache_gigabytes: f64,
+    /// How decoded recordings are kept. FLAC rounds samples to 16 bits, also of what is not kept: what is learned does not depend
+    /// on the cache's size.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cache: CacheFormat,
     /// Captions are given to other clips at random: a control in which there is nothing to learn.
     pub shuffle_captions: bool,
 }
@@ -135,9 +139,15 @@ impl Default for Data {
             max_missing_test: 0,
             longest_seconds: 600.0,
             cache_gigabytes: 50.0,
+            cache: CacheFormat::F32,
             shuffle_captions: false,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_default(format: &CacheFormat) -> bool {
+    *format == CacheFormat::default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use hark_corpus::DatasetConfig;
+use hark_audio::MelConfig;
+use hark_corpus::{Check, Dataset, DatasetConfig, Reading, ReadingCost};
+use hark_encode::card::ClipLength;
 use hark_soundscape as soundscape;
-use hark_work::progress::Progress;
+use hark_work::progress::{Progress, no_progress};
 
 use crate::recipe::{Recipe, wrong};
 use crate::{Error, run};
@@ -52,6 +54,45 @@ pub fn of_recipe(path: &Path, place: &Path) -> Result<Vec<RecipeSet>, Error> {
         });
     }
     Ok(sets)
+}
+
+/// What reading the training recordings of a recipe takes; `None` if none of them is there.
+///
+/// # Errors
+/// As [`of_recipe`]; [`Error::Cancelled`].
+pub fn reading_cost(path: &Path, place: &Path, progress: Progress<'_>) -> Result<Option<ReadingCost>, Error> {
+    let recipe = Recipe::read(path, &[])?;
+    let sets = of_recipe(path, place)?.into_iter();
+    let sets: Vec<DatasetConfig> = sets
+        .filter(|set| set.part == "data.train")
+        .map(|set| set.config)
+        .collect();
+    // What is wrong with a set, checking it has told.
+    let loaded: Vec<Dataset> = sets
+        .iter()
+        .filter_map(|set| set.load(Check::Presence, 1, &no_progress).ok())
+        .collect();
+    let paths: Vec<&Path> = loaded
+        .iter()
+        .flat_map(|data| data.clips.iter().map(|clip| clip.path.as_path()))
+        .collect();
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    // The audio side of a model that a training starts from is known only when it is opened.
+    let (rate, clip) = recipe.audio.map_or_else(
+        || (MelConfig::default().rate, ClipLength::Full),
+        |audio| (audio.front_end.rate, audio.clip),
+    );
+    let reading = Reading {
+        rate,
+        longest_seconds: recipe.data.longest_seconds,
+        crop_seconds: match clip {
+            ClipLength::Fixed { seconds } => Some(seconds),
+            ClipLength::Full | ClipLength::Unpadded => None,
+        },
+    };
+    Ok(Some(reading.cost(&paths, progress)?))
 }
 
 /// The datasets that are evaluated: `KIND:PATH` or a recipe's file, and a split of it. Without `data`, those of the run

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use burn::tensor::Tensor;
-use hark_corpus::Dataset;
+use hark_corpus::{CacheFormat, Dataset};
 use hark_encode::Compute;
 use hark_encode::card::{Card, TextCard};
 use hark_encode::checkpoint::Checkpoint;
@@ -210,6 +210,11 @@ impl Split {
                 )
             });
             hash.update(said.unwrap_or_default());
+            // Formats that round samples give other features.
+            match clips.cache().format() {
+                CacheFormat::F32 => {}
+                format => hash.update(format!("\0{format:?}\0")),
+            }
             for clip in &self.data.clips {
                 hash.update(clip.path.as_os_str().as_encoded_bytes());
                 let file = fs_err::metadata(&clip.path).ok();

@@ -37,7 +37,6 @@
 mod caption;
 mod config;
 mod error;
-mod flac;
 mod folder;
 mod kind;
 mod recordings;
@@ -322,7 +321,9 @@ impl<'a> Studio<'a> {
         let rate = self.config.rate;
         let bytes = match self.config.format {
             // A rate that was accepted can be written: wav is here for the compiler, not for any clip.
-            AudioFormat::Flac => flac::encode(&samples, rate).unwrap_or_else(|| wav(&samples, rate)),
+            AudioFormat::Flac => {
+                hark_audio::encode_flac(&samples, rate).unwrap_or_else(|| wav(&samples, rate))
+            }
             AudioFormat::Wav => wav(&samples, rate),
         };
         folder.write(&clip_path(split, &clip.name), |out| out.write_all(&bytes))

@@ -1,10 +1,16 @@
 //! Decoded audio on disk, so that training decodes and resamples each recording once instead of in every epoch.
 //!
 //! In: paths of recordings. Out: their samples, mixed to one channel, at the rate of the cache: a [`Cached`] clip,
-//! of which all or a part can be had. With the cache and without, on a hit and on a miss, the numbers are the same to
-//! the bit: samples are kept as the 32-bit floats that the decoder gave. Sixteen bits would halve the size and change
-//! every sample. A clip's length is bounded ([`AudioCache::with_max_seconds`]), so that a recording of ten hours
-//! among the clips takes no gigabytes.
+//! of which all or a part can be had, or a [`Crop`]. With the cache and without, on a hit and on a miss, the numbers are
+//! the same to the bit. In [`CacheFormat::F32`] they are the floats that the decoder gave. [`CacheFormat::Flac`] takes a
+//! quarter of the disk or so, and rounds every sample to 16 bits, also of what is not kept. A clip's length is bounded
+//! ([`AudioCache::with_max_seconds`]), so that a recording of ten hours among the clips takes no gigabytes.
+//!
+//! # What is not kept
+//! A random crop of a long recording is another one in each epoch. If the recording can be entered in its middle
+//! ([`SeekIndex`]) and is at least twice as long as the crop, the crop is decoded alone, each time, and nothing is kept: that
+//! takes less time than a recording of many minutes takes to decode once, and no disk. Of a crop at the start, only the crop is
+//! decoded and kept.
 //!
 //! # What is on disk
 //! One file per clip (see [`entry`]) in `FOLDER/vVERSION-RATE/`, under a name made of the recording's real path, its
@@ -23,19 +29,64 @@
 //! disk, is not an error: reading continues without the cache, and [`CacheStats`] reports it.
 
 mod entry;
+mod reading;
 mod store;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use hark_audio::{HIGHEST_RATE, LOWEST_RATE};
+use hark_audio::{HIGHEST_RATE, LOWEST_RATE, SeekIndex};
+use hark_work::workers::lock;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
+pub use reading::{Reading, ReadingCost};
+
 use entry::Entry;
 use store::{Key, Store};
 
 /// How much of a recording is read unless the caller says otherwise, in seconds.
 pub const DEFAULT_MAX_SECONDS: f64 = 600.0;
+
+/// With a cache on disk, only recordings of so many times the length of a crop are entered; shorter ones are kept.
+const LONG: f64 = 2.0;
+
+/// Recordings of which it is known where they can be entered; each takes a kilobyte of memory at most.
+const MAX_INDEXES: usize = 1 << 19;
+
+/// How samples are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheFormat {
+    /// 32-bit floats, as they were decoded and resampled.
+    #[default]
+    F32,
+    /// FLAC of 16 bits. Samples are rounded to 16 bits, and those beyond full scale are clipped to it.
+    Flac,
+}
+
+impl CacheFormat {
+    /// All formats.
+    pub const ALL: [Self; 2] = [Self::F32, Self::Flac];
+
+    /// What the format makes of samples, whether or not they are kept.
+    fn round(self, samples: &mut [f32]) {
+        if self == Self::Flac {
+            for sample in samples {
+                *sample = f32::from(sixteen_bits(*sample)) / FULL_SCALE;
+            }
+        }
+    }
+}
+
+const FULL_SCALE: f32 = 32_768.0;
+
+fn sixteen_bits(sample: f32) -> i16 {
+    // A float beyond the integers becomes the nearest of them.
+    (sample * FULL_SCALE).round() as i16
+}
 
 /// Decoded audio, kept on disk. It can be used by several threads at a time.
 #[derive(Debug)]
@@ -43,9 +94,15 @@ pub struct AudioCache {
     rate: u32,
     /// No more of a recording than this is read.
     most: usize,
+    format: CacheFormat,
+    /// Recordings of so many times the length of a crop are entered.
+    long: f64,
     store: Option<Store>,
     hits: AtomicU64,
     misses: AtomicU64,
+    sought: AtomicU64,
+    /// Where recordings can be entered; none for those that must be decoded, or are too short to be worth it.
+    indexes: Mutex<HashMap<Key, Option<Arc<SeekIndex>>>>,
     /// Why there is no store although one was asked for.
     no_store: Option<String>,
 }
@@ -57,6 +114,8 @@ pub struct CacheStats {
     pub hits: u64,
     /// Clips that were decoded.
     pub misses: u64,
+    /// Crops that were decoded alone, by entering the recording shortly before them.
+    pub sought: u64,
     /// How many bytes the cache takes on disk, as far as this run knows.
     pub bytes: u64,
     /// Clips that were decoded and found no room.
@@ -84,7 +143,10 @@ impl AudioCache {
         }
         let mut cache = Self::without(rate);
         match Store::open(folder, rate, max_bytes) {
-            Ok(store) => cache.store = Some(store),
+            Ok(store) => {
+                cache.store = Some(store);
+                cache.long = LONG;
+            }
             Err(error) => cache.no_store = Some(error.to_string()),
         }
         Ok(cache)
@@ -95,9 +157,13 @@ impl AudioCache {
         let cache = Self {
             rate,
             most: 0,
+            format: CacheFormat::default(),
+            long: 1.0,
             store: None,
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            sought: AtomicU64::new(0),
+            indexes: Mutex::default(),
             no_store: None,
         };
         cache.with_max_seconds(DEFAULT_MAX_SECONDS)
@@ -110,6 +176,21 @@ impl AudioCache {
         // A float that is negative or not a number becomes 0 here, a huge one the largest integer.
         self.most = (seconds * f64::from(self.rate)).round() as usize;
         self
+    }
+
+    /// Keep samples in this format. It also decides what samples are, kept or not: see [`CacheFormat`].
+    #[must_use]
+    pub fn with_format(mut self, format: CacheFormat) -> Self {
+        self.format = format;
+        if let Some(store) = &mut self.store {
+            store.set_format(format);
+        }
+        self
+    }
+
+    /// How samples are kept.
+    pub fn format(&self) -> CacheFormat {
+        self.format
     }
 
     /// The rate of the samples.
@@ -140,17 +221,124 @@ impl AudioCache {
     /// [`Error::Audio`] if the recording gives no samples.
     pub fn read(&self, path: &Path) -> Result<Cached<'_>, Error> {
         let key = self.store.as_ref().and_then(|_| Key::of(path));
-        let content = match self.kept(key.as_ref()) {
-            Some(entry) => {
-                self.hits.fetch_add(1, Ordering::Relaxed);
-                Content::Kept(entry)
-            }
-            None => Content::Decoded(self.decode(path, key.as_ref())?),
+        match self.kept(key.as_ref(), self.most) {
+            Some(entry) => Ok(self.hit(path, entry)),
+            None => self.miss(path, key.as_ref(), self.most),
+        }
+    }
+
+    /// A part of `length` samples of a recording, or the whole of a shorter one. `place` is told how many places there are where
+    /// the part can begin, and chooses one; without it, the part is the beginning.
+    ///
+    /// A long recording that can be entered in its middle is not decoded from its beginning, see the module's text.
+    ///
+    /// # Errors
+    /// As [`AudioCache::read`].
+    pub fn crop(
+        &self,
+        path: &Path,
+        length: usize,
+        place: Option<&dyn Fn(usize) -> usize>,
+    ) -> Result<Crop, Error> {
+        let key = Key::of(path);
+        let Some(place) = place.filter(|_| length < self.most) else {
+            let length = length.min(self.most);
+            let clip = match self.kept(key.as_ref(), length) {
+                Some(entry) => self.hit(path, entry),
+                None => self.miss(path, key.as_ref(), length)?,
+            };
+            return Ok(Crop {
+                samples: clip.range(0, length)?,
+                is_drawn: false,
+            });
         };
+        let clip = match self.kept(key.as_ref(), self.most) {
+            Some(entry) => self.hit(path, entry),
+            None => match self.enter(path, key.as_ref(), length, place) {
+                Some(crop) => return Ok(crop),
+                None => self.miss(path, key.as_ref(), self.most)?,
+            },
+        };
+        let is_drawn = clip.len() > length;
+        let start = if is_drawn {
+            place(clip.len() - length + 1)
+        } else {
+            0
+        };
+        Ok(Crop {
+            samples: clip.range(start, length)?,
+            is_drawn,
+        })
+    }
+
+    /// A crop of a recording that is decoded shortly before it; `None` if it must be decoded from its beginning, or is too short.
+    fn enter(
+        &self,
+        path: &Path,
+        key: Option<&Key>,
+        length: usize,
+        place: &dyn Fn(usize) -> usize,
+    ) -> Option<Crop> {
+        let index = self.index(path, key?, length)?;
+        let all = usize::try_from(index.samples(self.rate))
+            .unwrap_or(usize::MAX)
+            .min(self.most);
+        let places = all.checked_sub(length)? + 1;
+        let start = if places > 1 { place(places) } else { 0 };
+        // Whatever goes wrong, decoding from the beginning tells.
+        let mut samples = hark_audio::read_range(path, self.rate, start as u64, length, Some(&index)).ok()?;
+        if samples.len() != length {
+            return None;
+        }
+        self.sought.fetch_add(1, Ordering::Relaxed);
+        self.format.round(&mut samples);
+        Some(Crop {
+            samples,
+            is_drawn: places > 1,
+        })
+    }
+
+    /// What of a recording would be kept for crops of this length; `None` if a crop is decoded alone.
+    fn kept_samples(&self, path: &Path, crop: Option<usize>) -> Result<Option<Vec<f32>>, Error> {
+        let middle = |places: usize| places / 2;
+        let entered = crop
+            .filter(|&length| length < self.most)
+            .and_then(|length| self.enter(path, Key::of(path).as_ref(), length, &middle));
+        match entered {
+            Some(_) => Ok(None),
+            None => Ok(Some(decode(path, self.rate, self.most)?.samples)),
+        }
+    }
+
+    /// Where a recording can be entered, if crops of this length make it worth it.
+    fn index(&self, path: &Path, key: &Key, length: usize) -> Option<Arc<SeekIndex>> {
+        if let Some(known) = lock(&self.indexes).get(key) {
+            return known.clone();
+        }
+        let seconds = self.long * length as f64 / f64::from(self.rate);
+        let index = SeekIndex::of_longer(path, seconds).ok().flatten().map(Arc::new);
+        let mut indexes = lock(&self.indexes);
+        if indexes.len() < MAX_INDEXES {
+            indexes.insert(key.clone(), index.clone());
+        }
+        index
+    }
+
+    fn hit(&self, path: &Path, entry: Entry) -> Cached<'_> {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        Cached {
+            cache: self,
+            path: path.to_owned(),
+            content: Content::Kept(entry),
+        }
+    }
+
+    /// A clip of no more than `most` samples, decoded.
+    fn miss(&self, path: &Path, key: Option<&Key>, most: usize) -> Result<Cached<'_>, Error> {
         Ok(Cached {
             cache: self,
             path: path.to_owned(),
-            content,
+            content: Content::Decoded(self.decode(path, key, most)?),
         })
     }
 
@@ -168,6 +356,7 @@ impl AudioCache {
         let mut stats = CacheStats {
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
+            sought: self.sought.load(Ordering::Relaxed),
             first_failure: self.no_store.clone(),
             ..CacheStats::default()
         };
@@ -179,15 +368,16 @@ impl AudioCache {
         stats
     }
 
-    /// The file of a clip, if it is there, undamaged as far as its header tells, and long enough.
-    fn kept(&self, key: Option<&Key>) -> Option<Entry> {
+    /// The file of a clip, if it is there, undamaged as far as its header tells, and whole or of so many samples at least.
+    fn kept(&self, key: Option<&Key>, least: usize) -> Option<Entry> {
         let entry = self.store.as_ref()?.find(key?, self.rate)?;
-        (entry.is_whole() || entry.len() >= self.most).then_some(entry)
+        (entry.is_whole() || entry.len() >= least).then_some(entry)
     }
 
-    fn decode(&self, path: &Path, key: Option<&Key>) -> Result<Decoded, Error> {
+    fn decode(&self, path: &Path, key: Option<&Key>, most: usize) -> Result<Decoded, Error> {
         self.misses.fetch_add(1, Ordering::Relaxed);
-        let decoded = decode(path, self.rate, self.most)?;
+        let mut decoded = decode(path, self.rate, most)?;
+        self.format.round(&mut decoded.samples);
         if let (Some(store), Some(key)) = (&self.store, key) {
             // A recording that changed while it was decoded is not kept under its old name.
             if Key::of(path).as_ref() == Some(key) {
@@ -196,6 +386,15 @@ impl AudioCache {
         }
         Ok(decoded)
     }
+}
+
+/// A part of a recording.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Crop {
+    /// Its samples.
+    pub samples: Vec<f32>,
+    /// Whether its place was chosen, because the recording is longer.
+    pub is_drawn: bool,
 }
 
 /// A clip of an [`AudioCache`]: in memory if it was decoded just now, else a file of which parts can be read.
@@ -267,7 +466,7 @@ impl Cached<'_> {
         if let (Some(store), Some(key)) = (&self.cache.store, &key) {
             store.drop_damaged(key);
         }
-        let decoded = self.cache.decode(&self.path, key.as_ref())?;
+        let decoded = self.cache.decode(&self.path, key.as_ref(), self.cache.most)?;
         Ok(part(&decoded.samples, start, end))
     }
 }

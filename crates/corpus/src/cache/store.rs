@@ -14,10 +14,9 @@ use hark_work::files::{hex, is_temporary, replace_cached};
 use hark_work::workers::lock;
 use sha2::{Digest as _, Sha256};
 
-use super::CacheStats;
 use super::entry::{self, Entry, Opened};
+use super::{CacheFormat, CacheStats};
 
-const ENDING: &str = "pcm";
 /// What a killed process left behind is deleted after this time; no clip takes as long to write.
 const ABANDONED: Duration = Duration::from_hours(1);
 /// After this many failures in a row nothing more is written: a full disk would cost a write for every clip.
@@ -26,7 +25,7 @@ const MAX_FAILURES: u64 = 8;
 const PATIENCE: u64 = 1000;
 
 /// What a recording is known by: its real path, size and time of change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key(String);
 
 impl Key {
@@ -50,15 +49,17 @@ impl Key {
     }
 
     /// Names begin with two digits that are a folder, so that no folder holds more than a few thousand files.
-    fn path(&self, folder: &Path) -> PathBuf {
+    fn path(&self, folder: &Path, format: CacheFormat) -> PathBuf {
         let (first, rest) = self.0.split_at(2.min(self.0.len()));
-        folder.join(first).join(format!("{rest}.{ENDING}"))
+        folder.join(first).join(format!("{rest}.{}", format.ending()))
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Store {
     folder: PathBuf,
+    /// Of the files that are read and written. Those of other formats are there as well, and count.
+    format: CacheFormat,
     max_bytes: u64,
     opened: SystemTime,
     /// What the folder holds, as far as this run knows.
@@ -102,6 +103,7 @@ impl Store {
         fs_err::create_dir_all(&folder)?;
         let store = Self {
             folder,
+            format: CacheFormat::default(),
             max_bytes,
             opened: SystemTime::now(),
             bytes: AtomicU64::new(0),
@@ -117,10 +119,14 @@ impl Store {
         Ok(store)
     }
 
+    pub(super) fn set_format(&mut self, format: CacheFormat) {
+        self.format = format;
+    }
+
     /// The file of a recording. One that is damaged is deleted.
     pub(super) fn find(&self, key: &Key, rate: u32) -> Option<Entry> {
-        let path = key.path(&self.folder);
-        match Entry::open(&path, rate) {
+        let path = key.path(&self.folder, self.format);
+        match Entry::open(&path, self.format, rate) {
             Opened::Entry(entry) => {
                 self.mark_used(&path);
                 Some(entry)
@@ -134,7 +140,7 @@ impl Store {
     }
 
     pub(super) fn drop_damaged(&self, key: &Key) {
-        let path = key.path(&self.folder);
+        let path = key.path(&self.folder, self.format);
         let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
         if std::fs::remove_file(path).is_ok() {
             self.counts.damaged.fetch_add(1, Ordering::Relaxed);
@@ -158,7 +164,7 @@ impl Store {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let size = entry::bytes_for(samples.len());
+        let size = entry::most_bytes(self.format, samples.len());
         if !self.reserve(size) {
             self.counts.not_kept.fetch_add(1, Ordering::Relaxed);
             return;
@@ -166,8 +172,8 @@ impl Store {
         let written = self.write(key, rate, samples, whole);
         self.under_way.fetch_sub(size, Ordering::Relaxed);
         match written {
-            Ok(replaced) => {
-                self.shrink(replaced);
+            Ok((replaced, written)) => {
+                self.shrink(replaced + size.saturating_sub(written));
                 self.counts.failed_in_a_row.store(0, Ordering::Relaxed);
             }
             Err(error) => {
@@ -180,20 +186,21 @@ impl Store {
         }
     }
 
-    /// Gives the size of the file that was there before, such as that of another thread at the same clip.
-    fn write(&self, key: &Key, rate: u32, samples: &[f32], whole: bool) -> io::Result<u64> {
-        let path = key.path(&self.folder);
+    /// Gives the size of the file that was there before, such as that of another thread at the same clip, and of the new one.
+    fn write(&self, key: &Key, rate: u32, samples: &[f32], whole: bool) -> io::Result<(u64, u64)> {
+        let path = key.path(&self.folder, self.format);
         std::fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
-        let replaced = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        let size = || std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        let replaced = size();
         replace_cached(&path, |file| {
-            entry::write(file, rate, samples, whole)?;
+            entry::write(file, self.format, rate, samples, whole)?;
             file.flush()?;
             // The clock of a file system is coarse and may lie before the opening of the store, as if an earlier run
             // had written the file.
             let _ = file.get_ref().as_file().set_modified(SystemTime::now());
             io::Result::Ok(())
         })?;
-        Ok(replaced)
+        Ok((replaced, size()))
     }
 
     /// Count a file of this size in, if there is room for it or room can be made.
@@ -258,7 +265,9 @@ impl Store {
             let Ok(metadata) = entry.metadata() else { continue };
             let (path, name) = (entry.path(), entry.file_name());
             let unfinished = is_temporary(&name);
-            let ours = path.extension().is_some_and(|ending| ending == ENDING);
+            let ours = CacheFormat::ALL
+                .iter()
+                .any(|format| path.extension().is_some_and(|ending| ending == format.ending()));
             if !metadata.is_file() || !(unfinished || ours) {
                 continue;
             }

@@ -114,6 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
         return output::print_json(&json!({
             "run": folder, "model": folder.join(run::BEST), "best_epoch": outcome.best.epoch + 1,
             "validation_loss": outcome.best.loss, "test": test,
+            "seconds": outcome.feeding.seconds, "waited_seconds": outcome.feeding.waited,
         }));
     }
     output::print(&report::markdown(
@@ -121,6 +122,7 @@ pub fn run(args: &Args) -> Result<()> {
         &outcome.best,
         outcome.test.as_ref(),
     ))?;
+    eprintln!("{}", outcome.feeding);
     eprintln!("saved the model to {}", folder.join(run::BEST).display());
     Ok(())
 }
@@ -217,11 +219,12 @@ impl Line {
             TrainEvent::Step(step) => {
                 self.waited = 0.98 * self.waited + step.waited.as_secs_f64();
                 self.took = 0.98 * self.took + step.took.as_secs_f64();
+                let waiting = 100.0 * self.waited / self.took.max(1e-9);
                 if let Some(told) = self.told.as_mut().filter(|told| told.elapsed() >= TELL_EVERY) {
                     *told = Instant::now();
                     let (done, all) = step.batches;
                     eprintln!(
-                        "{}: batch {done} of {all}, epoch {}, loss {:.3}",
+                        "{}: batch {done} of {all}, epoch {}, loss {:.3}, waiting {waiting:.0}%",
                         self.label,
                         step.epoch + 1,
                         step.loss
@@ -229,11 +232,10 @@ impl Line {
                 }
                 if let Some(bar) = &self.training {
                     bar.set_message(format!(
-                        "epoch {}, loss {:.3}, rate {:.1e}, waiting {:.0}%{}",
+                        "epoch {}, loss {:.3}, rate {:.1e}, waiting {waiting:.0}%{}",
                         step.epoch + 1,
                         step.loss,
                         step.rate,
-                        100.0 * self.waited / self.took.max(1e-9),
                         self.validation
                     ));
                     return progress::show(bar, step.batches.0, step.batches.1);

@@ -535,6 +535,18 @@ fn a_recipe_names_soundscapes_and_sets() {
     let complete = [&found["sets"][0]["complete"], &found["sets"][1]["complete"]];
     assert_eq!(complete, [true, false]);
     assert_eq!(found["sets"][1]["part"], "data.train");
+    // Of those that are there: 1 s at 32 kHz in 32 bits each, with a header and the checksums of two blocks.
+    let reading = &found["reading"];
+    assert_eq!(
+        (&reading["recordings"], &reading["sampled"]),
+        (&4.into(), &4.into())
+    );
+    assert_eq!(reading["f32_bytes"], 4 * (32 + 2 * 4 + 4 * 32_000), "{reading}");
+    let (report, _) = place.finds_fault(&["data", "check", "--recipe", "named.toml"]);
+    assert!(
+        report.contains("reading 4 recordings in training") && report.contains("CPU-hours"),
+        "{report}"
+    );
     let message = place.fails(&["data", "make-soundscapes", "x", "--recipe", "named.toml"]);
     assert!(message.contains("no [soundscapes]"), "{message}");
     assert!(!place.path("x").exists());

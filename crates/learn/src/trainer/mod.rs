@@ -5,6 +5,7 @@
 //! moments and some counters, all in one file ([`crate::run`]); a training that was stopped and resumed at any moment
 //! ends with the same bytes as one that was not.
 
+mod feeding;
 mod learner;
 mod logs;
 mod order;
@@ -22,6 +23,7 @@ use hark_encode::dual::DualEncoder;
 use hark_encode::{Compute, model, weights_file};
 use hark_work::random::{Random, key};
 
+pub use self::feeding::Feeding;
 use self::learner::{Learner, make_batch, targets};
 use self::logs::Logs;
 use self::order::{Purpose, order};
@@ -152,6 +154,8 @@ pub struct TrainResult {
     pub best: Best,
     /// Of the best model on the test split, if there is one, with its vectors.
     pub test: Option<SplitResult>,
+    /// How the trainer was fed.
+    pub feeding: Feeding,
 }
 
 /// A split that was embedded and judged.
@@ -440,10 +444,12 @@ impl Trainer {
         self.run.save_model(BEST, &card, &network, &self.tokenizer)?;
         let text = report::markdown(&self.recipe, &best, test.as_ref());
         self.run.write(run::REPORT, text.as_bytes())?;
+        let feeding = Feeding::of(&self.run, self.clips.cache().stats())?;
         Ok(TrainResult {
             recipe: self.recipe,
             best,
             test,
+            feeding,
         })
     }
 }

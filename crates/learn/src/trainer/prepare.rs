@@ -258,7 +258,7 @@ fn front_end(recipe: &Recipe, card: &Card, cache: Option<&Path>) -> Result<Clips
         card,
         audio.jitter,
         audio.masking,
-        cache,
+        cache.with_format(recipe.data.cache),
         recipe.data.longest_seconds,
     )
 }

@@ -23,7 +23,8 @@ const EXAMPLES: &str = "Examples:
   hark data check --recipe recipes/soundscape-quick.toml
 
 Every recording is opened, or with --decode decoded to its end. The exit code is 0 if every dataset \
-is complete, and 1 if anything is missing or broken.";
+is complete, and 1 if anything is missing or broken. With --recipe, some training recordings are decoded \
+to estimate the cache's size and the time that decoding takes.";
 
 /// How many recordings the report names.
 const NAMED: usize = 5;
@@ -64,6 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
         .iter()
         .map(|set| check(set, depth, threads))
         .collect::<Result<Vec<_>>>()?;
+    let cost = args.sets.reading_cost()?;
     if let Some(path) = &args.missing {
         write_missing(path, &checked)?;
     }
@@ -73,9 +75,14 @@ pub fn run(args: &Args) -> Result<()> {
         .count();
     if args.json {
         let sets: Vec<Value> = checked.iter().map(told).collect();
-        output::print_json(&json!({"complete": incomplete == 0, "check": depth, "sets": sets}))?;
+        let mut report = json!({"complete": incomplete == 0, "check": depth, "sets": sets});
+        if let Some(cost) = cost {
+            report["reading"] = json!(cost);
+        }
+        output::print_json(&report)?;
     } else {
-        let reports: Vec<String> = checked.iter().map(|set| report(set, depth)).collect();
+        let mut reports: Vec<String> = checked.iter().map(|set| report(set, depth)).collect();
+        reports.extend(cost.map(|cost| cost.to_string()));
         output::print(&reports.join("\n"))?;
     }
     match (incomplete, checked.as_slice()) {

@@ -9,10 +9,11 @@ use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
-use hark_corpus::{DatasetConfig, Exclusion, WavcapsSource};
+use hark_corpus::{DatasetConfig, Exclusion, ReadingCost, WavcapsSource};
 use hark_learn::sets;
 
 use crate::home::Home;
+use crate::progress;
 
 const CLOTHO_SPLITS: [&str; 3] = ["development", "validation", "evaluation"];
 const AUDIOCAPS_SPLITS: [&str; 3] = ["train", "val", "test"];
@@ -94,6 +95,18 @@ impl Asked {
 }
 
 impl SetArgs {
+    /// What reading takes in a training by the recipe, if there is one and its recordings are there.
+    pub fn reading_cost(&self) -> Result<Option<ReadingCost>> {
+        let Some(recipe) = &self.recipe else {
+            return Ok(None);
+        };
+        let bar = progress::items("decoding a sample");
+        let show = |done, total| progress::show(&bar, done, total);
+        let cost = sets::reading_cost(recipe, &Home::find()?.soundscapes(), &show);
+        bar.finish_and_clear();
+        Ok(cost?)
+    }
+
     /// The sets, in the order in which they are reported.
     pub fn asked(&self) -> Result<Vec<Asked>> {
         match (self.kind, &self.path, &self.recipe) {

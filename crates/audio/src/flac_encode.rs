@@ -6,7 +6,7 @@
 //! "unknown"; each frame carries its own two. There is no search for linear predictors: on synthetic sound they save
 //! a few percent and cost most of an encoder's code.
 //!
-//! It is written here because symphonia, which hark reads FLAC with, has no encoder, and this much of one suffices.
+//! It is written here because symphonia has no encoder, and this much of one suffices.
 //!
 //! Refused (`None`): rates above 65,535 Hz or of 0, and 2^31 samples or more.
 
@@ -19,8 +19,17 @@ const MAX_PARTITION: u32 = 8;
 /// Rice parameters are written in four bits, of which 15 means something else.
 const MAX_RICE: u32 = 14;
 
-/// The whole file.
-pub(crate) fn encode(samples: &[i16], rate: u32) -> Option<Vec<u8>> {
+/// A whole FLAC file of one channel; `None` if it cannot be written: for a rate of 0 or above 65,535 Hz, or 2^31 samples or more.
+///
+/// ```
+/// use hark_audio::{Decoder, encode_flac};
+///
+/// let file = encode_flac(&[0, 16_384, -16_384], 32_000).expect("a rate that can be written");
+/// let mut decoder = Decoder::from_source(Box::new(std::io::Cursor::new(file)), "a sound".as_ref())?;
+/// assert_eq!(decoder.next_block()?, Some([0.0, 0.5, -0.5].as_slice()));
+/// # Ok::<(), hark_audio::Error>(())
+/// ```
+pub fn encode_flac(samples: &[i16], rate: u32) -> Option<Vec<u8>> {
     let rate = u16::try_from(rate).ok().filter(|&rate| rate > 0)?;
     let total = u64::try_from(samples.len())
         .ok()
@@ -294,7 +303,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.flac");
         fs_err::write(&path, bytes).unwrap();
-        let sound = hark_audio::read(&path, rate, None).unwrap();
+        let sound = crate::read(&path, rate, None).unwrap();
         assert!(sound.damage.is_none(), "{:?}", sound.damage);
         sound
             .samples
@@ -311,7 +320,7 @@ mod tests {
     }
 
     fn check(samples: &[i16], rate: u32) -> Vec<u8> {
-        let bytes = encode(samples, rate).unwrap();
+        let bytes = encode_flac(samples, rate).unwrap();
         assert!(
             decoded(&bytes, rate) == samples,
             "{} samples come back changed",
@@ -382,8 +391,8 @@ mod tests {
 
     #[test]
     fn rates_that_cannot_be_written_are_refused() {
-        assert!(encode(&[1, 2], 0).is_none());
-        assert!(encode(&[1, 2], 65_536).is_none());
+        assert!(encode_flac(&[1, 2], 0).is_none());
+        assert!(encode_flac(&[1, 2], 65_536).is_none());
     }
 
     proptest! {
