@@ -10,6 +10,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::fault::Fault;
 
 /// A device by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -34,8 +35,8 @@ pub enum DeviceName {
     TorchCuda(usize),
     /// `ndarray`: this processor, by Burn's operations alone. For tests of what other devices compute.
     NdArray {
-        /// `ndarray:broken`: with a gradient that is wrong, for tests of the check.
-        broken: bool,
+        /// What is wrong with it, for tests of what is done then.
+        fault: Fault,
     },
 }
 
@@ -121,7 +122,7 @@ pub fn available() -> Vec<DeviceName> {
     }
     devices.extend(counted("torch:cuda", DeviceName::TorchCuda));
     if cfg!(feature = "ndarray") {
-        devices.push(DeviceName::NdArray { broken: false });
+        devices.push(DeviceName::NdArray { fault: Fault::None });
     }
     devices
 }
@@ -204,8 +205,8 @@ impl DeviceName {
             Self::Torch => Ok(Device::libtorch()),
             #[cfg(feature = "ndarray")]
             #[allow(deprecated, reason = "a second backend, for tests alone")]
-            Self::NdArray { broken } => {
-                crate::fault::set(broken);
+            Self::NdArray { fault } => {
+                crate::fault::set(fault);
                 Ok(Device::ndarray())
             }
             _ => {
@@ -253,7 +254,12 @@ impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind().name)?;
         match self {
-            Self::NdArray { broken: true } => f.write_str(":broken"),
+            Self::NdArray { fault } => match fault {
+                Fault::None => Ok(()),
+                Fault::Gradient => f.write_str(":broken"),
+                Fault::Memory { after } => write!(f, ":memory:{after}"),
+                Fault::Lost { after } => write!(f, ":lost:{after}"),
+            },
             _ => match self.index() {
                 Some(nth) => write!(f, ":{nth}"),
                 None => Ok(()),
@@ -286,8 +292,17 @@ impl FromStr for DeviceName {
             ("webgpu", nth) => Ok(Self::WebGpu(nth)),
             ("torch", None) => Ok(Self::Torch),
             ("torch:cuda", nth) => Ok(Self::TorchCuda(nth.unwrap_or(0))),
-            ("ndarray", None) if cfg!(feature = "ndarray") => Ok(Self::NdArray { broken: false }),
-            ("ndarray:broken", None) if cfg!(feature = "ndarray") => Ok(Self::NdArray { broken: true }),
+            (kind, nth) if cfg!(feature = "ndarray") => {
+                let after = nth.map(|nth| nth as u64);
+                let fault = match (kind, after) {
+                    ("ndarray", None) => Fault::None,
+                    ("ndarray:broken", None) => Fault::Gradient,
+                    ("ndarray:memory", Some(after)) => Fault::Memory { after },
+                    ("ndarray:lost", Some(after)) => Fault::Lost { after },
+                    _ => return Err(unknown()),
+                };
+                Ok(Self::NdArray { fault })
+            }
             _ => Err(unknown()),
         }
     }

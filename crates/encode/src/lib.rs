@@ -31,7 +31,6 @@ pub mod dual;
 mod dual_model;
 pub mod embedding_file;
 mod error;
-#[cfg(feature = "ndarray")]
 mod fault;
 mod hugging_face;
 pub mod import;
@@ -62,6 +61,7 @@ pub use compute::Compute;
 pub use device::DeviceName;
 pub use dual_model::DualModel;
 pub use error::{Error, name_list};
+pub use fault::Fault;
 pub use hark_kernels::{Precision, keep_memory};
 pub use hark_nearest::{Embeddings, Failure};
 use hark_work::progress::Progress;

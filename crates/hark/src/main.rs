@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         return usage::check(arguments);
     }
     let cli = usage::parse();
-    quiet_decoders();
+    quiet_panics();
     hark_audio::Fallback::named(std::env::var_os("HARK_FFMPEG")).set_default();
     if let Err(error) = progress::stop_on_interrupt() {
         eprintln!("hark: warning: Ctrl-C will stop without cleaning up: {error}");
@@ -124,12 +124,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// A decoder that breaks down on a damaged recording is reported as an error of that recording; the panic behind it is
-/// nothing that a user should read.
-fn quiet_decoders() {
+/// A decoder that breaks down on a damaged recording is reported as an error of that recording, and a device that breaks down as an
+/// error of the training; the panic behind it is nothing that a user should read.
+fn quiet_panics() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if !hark_audio::in_decoder() {
+        if !hark_audio::in_decoder() && !hark_learn::is_guarded() {
             tell(info);
         }
     }));

@@ -25,6 +25,7 @@ use hark_work::random::{Random, key};
 use serde_json::json;
 
 use crate::Error;
+use crate::guard::guarded;
 use crate::objective::{Direction, Objective, Target};
 use crate::optimizer::{AdamW, AdamWConfig, clip_factor};
 use crate::recipe::TrainPrecision;
@@ -372,36 +373,21 @@ pub fn check(
         if progress(nth as u64, total).is_break() {
             return Err(Error::Cancelled);
         }
-        let found = guarded(device, || compare(case, &cpu, &other, arithmetic))?;
+        let found = guarded(device, None, || compare(case, &cpu, &other, arithmetic))?;
         findings.extend(found?);
     }
     if progress(cases.len() as u64, total).is_break() {
         return Err(Error::Cancelled);
     }
     let steps = if extent == Extent::Full { 20 } else { 3 };
-    let found = guarded(device, || trained(&cases[0], steps, &cpu, &other, arithmetic))?;
+    let found = guarded(device, None, || {
+        trained(&cases[0], steps, &cpu, &other, arithmetic)
+    })?;
     findings.push(found?);
     Ok(DeviceReport {
         device,
         arithmetic,
         findings,
-    })
-}
-
-/// Runs work on a device whose library panics where it cannot go on.
-///
-/// # Errors
-/// [`Error::DeviceBroke`] with what the library says.
-pub(crate) fn guarded<T>(device: DeviceName, work: impl FnOnce() -> T) -> Result<T, Error> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|panic| {
-        let what = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        Error::DeviceBroke {
-            device,
-            what: what.unwrap_or_else(|| "no reason given".to_owned()),
-        }
     })
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use hark_encode::DeviceName;
 
+use crate::breakdown::{Breakdown, advice};
+
 /// What can go wrong while learning.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -216,14 +218,16 @@ pub enum Error {
         allowed: f64,
     },
     /// A device, or the library that drives it, broke down.
-    #[error(
-        "{device} failed: {what}. The last checkpoint is intact: continue with --resume, here or with another --device. If it ran out of memory, set training.chunk or training.gradient-checkpointing"
-    )]
+    #[error("{device} {breakdown}: {what}{}", advice(*device, *breakdown, *saved))]
     DeviceBroke {
         /// The device.
         device: DeviceName,
+        /// How, as far as its library tells.
+        breakdown: Breakdown,
         /// What its library says.
         what: String,
+        /// Batches of the last checkpoint, 0 without one; `None` if it was no training.
+        saved: Option<u64>,
     },
     /// The caller's callback asked to stop.
     #[error("cancelled")]

@@ -18,11 +18,13 @@
 //! Nothing here prints or reads the environment. Seeds and progress are arguments, and the same seed gives the same
 //! bytes.
 
+mod breakdown;
 pub mod caption_embeddings;
 pub mod clips;
 pub mod device_check;
 pub mod distil;
 mod error;
+mod guard;
 pub mod loss_scale;
 pub mod metrics_log;
 pub mod network;
@@ -40,7 +42,9 @@ pub mod train;
 pub mod trainer;
 mod values;
 
+pub use breakdown::Breakdown;
 pub use error::Error;
+pub use guard::is_guarded;
 pub use recipe::Recipe;
 pub use run::Run;
 pub use train::{Models, Training, train};

@@ -10,6 +10,7 @@ use hark_encode::sentence::{CachedSentenceEncoder, SentenceModel};
 
 use crate::Error;
 use crate::device_check::{self, Extent};
+use crate::guard::guarded;
 use crate::recipe::Recipe;
 use crate::trainer::{self, OnEvent, TrainEvent, TrainOptions, TrainResult};
 
@@ -79,7 +80,8 @@ pub fn train(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResul
         return pool.install(|| train_here(training, on_event));
     }
     // Libraries of devices panic where these are lost or have no memory left.
-    device_check::guarded(device, || pool.install(|| train_here(training, on_event)))?
+    let run = Some(training.run);
+    guarded(device, run, || pool.install(|| train_here(training, on_event)))?
 }
 
 fn train_here(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResult, Error> {

@@ -9,7 +9,7 @@ use hark_encode::towers::passt::{PasstConfig, Patchout};
 use hark_encode::towers::roberta::RobertaConfig;
 use hark_encode::towers::{AudioConfig, MelBatch, TextConfig, TokenBatch};
 use hark_encode::weights::RandomInit;
-use hark_encode::{Compute, DeviceName};
+use hark_encode::{Compute, DeviceName, Fault};
 use hark_learn::objective::{Direction, Objective, ObjectiveKind, Target};
 use hark_learn::optimizer::{AdamW, AdamWConfig, Gradients, clip_factor};
 use hark_learn::split::Features;
@@ -339,7 +339,7 @@ fn steps_on_a_device_are_those_of_the_cpu() {
             .collect();
         (losses, moments)
     };
-    let ndarray = Compute::on(DeviceName::NdArray { broken: false }, 1).unwrap();
+    let ndarray = Compute::on(DeviceName::NdArray { fault: Fault::None }, 1).unwrap();
     assert!(!ndarray.is_cpu());
     let (ours, theirs) = (trained(&ndarray), trained(&Compute::cpu(1)));
     for (ours, theirs) in ours.0.iter().zip(&theirs.0) {

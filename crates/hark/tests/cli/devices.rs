@@ -198,3 +198,57 @@ fn chunks_and_checkpointing_train_alike() {
         assert!((saving - whole).abs() < 1e-4 * whole.abs(), "{saving} {whole}");
     }
 }
+
+/// A device that runs out of memory or is lost in the middle of a training: an error that says what to do, and a checkpoint from
+/// which the training goes on to the same losses.
+#[test]
+fn a_device_that_breaks_down_leaves_the_last_checkpoint() {
+    let recipe = tiny();
+    let place = Place::new();
+    place.ok(&["train", &recipe, "--run", "whole"]);
+    let whole = losses(&place.path("whole"));
+    let trained = |device: &str| {
+        place.fails(&[
+            "train",
+            &recipe,
+            "--run",
+            "broken",
+            "--unchecked",
+            "--device",
+            device,
+        ])
+    };
+    for (device, said, todo) in [
+        (
+            "ndarray:memory:100",
+            "ran out of memory",
+            "smaller training.chunk",
+        ),
+        ("ndarray:lost:150", "was lost", "another --device"),
+    ] {
+        let error = trained(device);
+        assert!(
+            error.starts_with(&format!("hark: {device} {said}: "))
+                && error.contains("is intact; continue from there with --resume")
+                && error.contains(todo)
+                && !error.contains("panicked"),
+            "{error}"
+        );
+        let run = place.path("broken");
+        let before = losses(&run).len();
+        assert!((1..whole.len()).contains(&before), "{before}");
+        let resume = ["train", &recipe, "--run", "broken", "--resume", "--device", "cpu"];
+        place.ok(&[&resume[..], &["--set", "training.chunk=2"]].concat());
+        let resumed = losses(&run);
+        assert_eq!(resumed.len(), whole.len());
+        for (resumed, whole) in resumed.iter().zip(&whole) {
+            assert!((resumed - whole).abs() < 1e-3 * whole.abs(), "{resumed} {whole}");
+        }
+        fs_err::remove_dir_all(run).unwrap();
+    }
+    // Before the first checkpoint there is nothing to lose.
+    let error = trained("ndarray:memory:3");
+    assert!(error.contains("No checkpoint was saved yet"), "{error}");
+    place.ok(&["train", &recipe, "--run", "broken", "--resume", "--device", "cpu"]);
+    assert_eq!(losses(&place.path("broken")), whole);
+}
