@@ -28,7 +28,8 @@ ALLOWED = {
     "hark-corpus": {"hark-audio", "hark-work"},
     "hark-soundscape": {"hark-audio", "hark-corpus", "hark-work"},
     "hark-encode": {"hark-audio", "hark-kernels", "hark-nearest", "hark-torchfile", "hark-work"},
-    "hark-models": {"hark-encode", "hark-work"},
+    "hark-download": {"hark-work"},
+    "hark-models": {"hark-download", "hark-encode", "hark-work"},
     "hark-evaluate": {
         "hark-corpus", "hark-encode", "hark-metrics", "hark-nearest", "hark-relevance", "hark-soundscape", "hark-work",
     },
@@ -58,14 +59,14 @@ OWNERS = {
     "syom": {"hark-audio"},
     "realfft": {"hark-audio"},
     "rustfft": {"hark-audio"},
-    "md-5": {"hark-audio"},
+    "md-5": {"hark-audio", "hark-download"},
     "usearch": {"hark-nearest"},
     "rusqlite": {"hark-catalogue"},
     "postgres": {"hark-catalogue"},
     "axum": {"hark-serve"},
     "tokio": {"hark-serve"},
     # The network.
-    "ureq": {"hark-models"},
+    "ureq": {"hark-download"},
     # The command line.
     "clap": PROGRAMS,
     "anyhow": PROGRAMS,
@@ -98,6 +99,8 @@ CIRCLES = {
     ("hark-study", ("collect", "runner")),
     # `ModelStore` is the way in: its methods call the others, which take what it holds.
     ("hark-models", ("error", "hub", "info", "packages", "pull", "store")),
+    # The errors name checksums, and computing one may fail.
+    ("hark-download", ("checksum", "error")),
     # Notes are read with the readers of the commands.
     ("hark", ("commands", "library")),
     # Routes lead to handlers, which take and give what routes define.

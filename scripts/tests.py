@@ -6,6 +6,7 @@ A test in a binary or module called needs_NAME needs NAME, and fails without it.
   postgres   a PostgreSQL server with pgvector, which this starts (scripts/postgres.py)
   openssl    the program, to reach that server over TLS
   browser    chromium and two Node packages (scripts/browser)
+  mount      the right to mount a small disk in memory, as root has it
   data       datasets in HARK_DATA, else in shared/data beside the repository
   weights    the sentence encoder all-mpnet-base-v2 in the user's model store
 
@@ -26,6 +27,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import postgres
 
@@ -67,6 +69,17 @@ class Needs:
         probe = subprocess.run([ROOT / "scripts" / "browser", "--probe"], stdout=subprocess.PIPE, text=True)
         return probe.stdout.strip() if probe.returncode else None
 
+    def mount(self) -> str | None:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True)
+            except OSError as error:
+                return f"mount cannot be run: {error}"
+            if mounted.returncode:
+                return "no small disk can be mounted; root can"
+            subprocess.run(["umount", folder], check=True)
+        return None
+
     def data(self) -> str | None:
         folder = pathlib.Path(os.environ.get("HARK_DATA") or ROOT.parent / "shared" / "data")
         absent = [file for file in DATA if not (folder / file).is_file()]
@@ -82,7 +95,7 @@ class Needs:
         return f"{WEIGHTS} is not in the model store; run hark models pull {WEIGHTS}"
 
 
-NEEDS = ["postgres", "openssl", "browser", "data", "weights"]
+NEEDS = ["postgres", "openssl", "browser", "mount", "data", "weights"]
 # What can be looked for before anything is built.
 EARLY = [need for need in NEEDS if need != "weights"]
 

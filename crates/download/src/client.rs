@@ -1,0 +1,233 @@
+//! How the network is reached.
+
+use std::fmt;
+use std::io::Read;
+use std::time::Duration;
+
+use crate::Error;
+
+/// How the network is reached, and how often an attempt is repeated.
+#[derive(Debug, Clone)]
+pub struct Client {
+    pub(crate) agent: ureq::Agent,
+    mirror: Option<String>,
+    pub(crate) retries: u32,
+    pub(crate) pause: Duration,
+}
+
+/// What a server that restricts access asks for. Its text is in no message and no log.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// A bearer token.
+    pub fn new(token: String) -> Self {
+        Self(token)
+    }
+
+    pub(crate) fn header(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_connect(Some(Duration::from_secs(15)))
+            .timeout_recv_response(Some(Duration::from_mins(1)))
+            .timeout_recv_body(Some(Duration::from_hours(2)))
+            .http_status_as_error(false)
+            .build();
+        Self {
+            agent: config.into(),
+            mirror: None,
+            retries: 4,
+            pause: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Client {
+    /// The published hosts themselves, and four more attempts after a failure that may pass.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes this address in place of the scheme and host of every other: with `http://127.0.0.1:80/zenodo`,
+    /// `https://example.org/a.7z` becomes `http://127.0.0.1:80/zenodo/a.7z`.
+    #[must_use]
+    pub fn mirror(mut self, address: &str) -> Self {
+        self.mirror = Some(address.trim_end_matches('/').to_owned());
+        self
+    }
+
+    /// How many attempts in a row may bring no byte before an error is returned, and how long the first pause between
+    /// two is. Each pause is twice the one before, at most half a minute.
+    #[must_use]
+    pub fn retries(mut self, retries: u32, pause: Duration) -> Self {
+        self.retries = retries;
+        self.pause = pause;
+        self
+    }
+
+    /// The address that is asked for another.
+    pub fn locate(&self, url: &str) -> String {
+        let Some(mirror) = &self.mirror else {
+            return url.to_owned();
+        };
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let path = rest.find('/').map_or("", |at| &rest[at..]);
+        format!("{mirror}{path}")
+    }
+
+    /// The length of a file, if the server says it; nothing is downloaded.
+    ///
+    /// # Errors
+    /// [`Error::Request`], and [`Error::Status`] for any answer but success.
+    pub fn length(&self, url: &str, token: Option<&Token>) -> Result<Option<u64>, Error> {
+        let url = self.locate(url);
+        self.repeat(|| {
+            let mut request = self.agent.head(&url).header("Accept-Encoding", "identity");
+            if let Some(token) = token {
+                request = request.header("Authorization", token.header());
+            }
+            let response = request.call().map_err(|source| failed(&url, source))?;
+            check_status(&url, &response)?;
+            let length = header(response.headers(), "content-length");
+            Ok(length.and_then(|text| text.parse().ok()))
+        })
+    }
+
+    /// A small text, such as a list of files.
+    ///
+    /// # Errors
+    /// [`Error::Request`], [`Error::Status`], [`Error::Interrupted`], [`Error::TooLong`] beyond `limit` bytes,
+    /// [`Error::NotText`].
+    pub fn text(&self, url: &str, token: Option<&Token>, limit: u64) -> Result<String, Error> {
+        let url = self.locate(url);
+        self.repeat(|| {
+            let mut request = self.agent.get(&url);
+            if let Some(token) = token {
+                request = request.header("Authorization", token.header());
+            }
+            let mut response = request.call().map_err(|source| failed(&url, source))?;
+            check_status(&url, &response)?;
+            let mut bytes = Vec::new();
+            let read = response
+                .body_mut()
+                .as_reader()
+                .take(limit + 1)
+                .read_to_end(&mut bytes);
+            read.map_err(|source| Error::Interrupted {
+                url: url.clone(),
+                source,
+            })?;
+            if bytes.len() as u64 > limit {
+                return Err(Error::TooLong {
+                    url: url.clone(),
+                    limit,
+                });
+            }
+            String::from_utf8(bytes).map_err(|_| Error::NotText { url: url.clone() })
+        })
+    }
+
+    /// Asks again after an error that may pass.
+    fn repeat<T>(&self, ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+        let mut failures = 0;
+        loop {
+            match ask() {
+                Err(error) if error.is_passing() && failures < self.retries => {
+                    std::thread::sleep(self.wait(&error, failures));
+                    failures += 1;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// How long to wait after so many failures before this one.
+    pub(crate) fn wait(&self, error: &Error, failures: u32) -> Duration {
+        let limit = Duration::from_secs(30);
+        if let Error::Status { wait: Some(wait), .. } = error {
+            return (*wait).min(2 * limit);
+        }
+        (self.pause * 2_u32.saturating_pow(failures)).min(limit)
+    }
+}
+
+pub(crate) fn failed(url: &str, source: ureq::Error) -> Error {
+    Error::Request {
+        url: url.to_owned(),
+        source: Box::new(source),
+    }
+}
+
+pub(crate) fn header<'a>(headers: &'a ureq::http::HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// An error for every answer but success.
+pub(crate) fn check_status<T>(url: &str, response: &ureq::http::Response<T>) -> Result<(), Error> {
+    if response.status().is_success() {
+        return Ok(());
+    }
+    let wait = header(response.headers(), "retry-after").and_then(|text| text.parse().ok());
+    Err(Error::Status {
+        url: url.to_owned(),
+        status: response.status().as_u16(),
+        wait: wait.map(Duration::from_secs),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mirror_takes_the_place_of_every_host() {
+        let client = Client::new();
+        assert_eq!(
+            client.locate("https://example.org/a/b.7z"),
+            "https://example.org/a/b.7z"
+        );
+        let client = client.mirror("http://127.0.0.1:80/m/");
+        for (url, located) in [
+            ("https://example.org/a/b.7z", "http://127.0.0.1:80/m/a/b.7z"),
+            ("http://example.org:8080/a?b=c", "http://127.0.0.1:80/m/a?b=c"),
+            ("https://example.org", "http://127.0.0.1:80/m"),
+        ] {
+            assert_eq!(client.locate(url), located);
+        }
+    }
+
+    #[test]
+    fn pauses_grow_to_half_a_minute_or_are_what_the_server_asks() {
+        let client = Client::new();
+        let cut = Error::Truncated {
+            url: String::new(),
+            got: 0,
+            expected: 1,
+        };
+        let waits = [0, 1, 4, 5, 40].map(|failures| client.wait(&cut, failures).as_secs());
+        assert_eq!(waits, [1, 2, 16, 30, 30]);
+        let asked = |seconds| Error::Status {
+            url: String::new(),
+            status: 429,
+            wait: Some(Duration::from_secs(seconds)),
+        };
+        assert_eq!(client.wait(&asked(7), 0).as_secs(), 7);
+        assert_eq!(client.wait(&asked(7000), 0).as_secs(), 60);
+    }
+
+    #[test]
+    fn a_token_is_not_shown() {
+        assert_eq!(format!("{:?}", Token::new("secret".to_owned())), "Token");
+    }
+}
