@@ -143,23 +143,67 @@ struct Coding {
 }
 
 fn best_coding(residual: &[i32], order: usize) -> Option<Coding> {
-    (0..=MAX_PARTITION)
-        .filter(|&partition_order| {
-            let part = residual.len() >> partition_order;
-            part << partition_order == residual.len() && part > order
-        })
-        .map(|partition_order| coding(residual, order, partition_order))
-        .min_by_key(|coding| coding.bits)
+    let is_valid = |partition_order: &u32| {
+        let part = residual.len() >> partition_order;
+        part << partition_order == residual.len() && part > order
+    };
+    // A part of a coarser partition is two of a finer one, and so are its bits: samples are looked at once.
+    let finest = (0..=MAX_PARTITION).filter(is_valid).max()?;
+    let mut sums: Vec<Quotients> = parts(residual, order, finest).map(quotients).collect();
+    let mut codings = Vec::new();
+    for partition_order in (0..=finest).rev() {
+        codings.push(coding(&sums, partition_order));
+        sums = sums.chunks_exact(2).map(|two| two[0].with(&two[1])).collect();
+    }
+    codings.into_iter().rev().min_by_key(|coding| coding.bits)
 }
 
-fn coding(residual: &[i32], order: usize, partition_order: u32) -> Coding {
+/// The samples of a part, and the sum of their quotients for each parameter.
+struct Quotients {
+    samples: u64,
+    sums: [u64; MAX_RICE as usize + 1],
+}
+
+impl Quotients {
+    fn with(&self, next: &Self) -> Self {
+        Self {
+            samples: self.samples + next.samples,
+            sums: std::array::from_fn(|parameter| self.sums[parameter] + next.sums[parameter]),
+        }
+    }
+}
+
+fn quotients(part: &[i32]) -> Quotients {
+    let mut sums = [0; MAX_RICE as usize + 1];
+    // Sixteen residuals of 16-bit samples, folded, stay below 2^32.
+    for few in part.chunks(16) {
+        let mut of_few = [0_u32; MAX_RICE as usize + 1];
+        for &number in few {
+            let folded = folded(number);
+            for (parameter, sum) in (0..).zip(&mut of_few) {
+                *sum += folded >> parameter;
+            }
+        }
+        for (sum, few) in sums.iter_mut().zip(of_few) {
+            *sum += u64::from(few);
+        }
+    }
+    Quotients {
+        samples: part.len() as u64,
+        sums,
+    }
+}
+
+fn coding(parts: &[Quotients], partition_order: u32) -> Coding {
     let mut bits = 6;
-    let parameters = parts(residual, order, partition_order)
+    let parameters = parts
+        .iter()
         .map(|part| {
-            let (cost, parameter) = (0..=MAX_RICE)
-                .map(|parameter| (rice_bits(part, parameter), parameter))
-                .min()
-                .unwrap_or((0, 0));
+            let costs = part.sums.iter().zip(0..).map(|(sum, parameter)| {
+                let parameter: u32 = parameter;
+                (sum + part.samples * u64::from(parameter + 1), parameter)
+            });
+            let (cost, parameter) = costs.min().unwrap_or((0, 0));
             bits += 4 + cost;
             parameter
         })
@@ -183,14 +227,6 @@ fn parts(residual: &[i32], order: usize, partition_order: u32) -> impl Iterator<
 /// Small magnitudes become small numbers: 0, -1, 1, -2 ... to 0, 1, 2, 3 ...
 fn folded(number: i32) -> u32 {
     ((number << 1) ^ (number >> 31)) as u32
-}
-
-fn rice_bits(part: &[i32], parameter: u32) -> u64 {
-    let quotients: u64 = part
-        .iter()
-        .map(|&number| u64::from(folded(number) >> parameter))
-        .sum();
-    quotients + part.len() as u64 * u64::from(parameter + 1)
 }
 
 fn put_residual(residual: &[i32], coding: &Coding, order: usize, bits: &mut Bits) {

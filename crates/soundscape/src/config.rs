@@ -138,6 +138,9 @@ pub struct Config {
     pub test: usize,
     /// The length of a clip, 1 to 60.
     pub seconds: f64,
+    /// The longest clip: with it, lengths are drawn evenly from `seconds` to this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<f64>,
     /// Samples per second, 16,000 to 48,000.
     pub rate: u32,
     /// How many kinds of events there are: the first of the built-in list, or, with recordings, at most this many
@@ -163,6 +166,12 @@ pub struct Config {
     pub format: AudioFormat,
     /// Write the truth of training too. It grows with the square of the clips.
     pub train_truth: bool,
+    /// Write the truth at all.
+    #[serde(skip_serializing_if = "is_true")]
+    pub truth: bool,
+    /// Write `clotho_metadata_SPLIT.csv`, with Clotho's columns.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub metadata: bool,
     /// Cut events from recordings instead of synthesising them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recordings: Option<Recordings>,
@@ -176,6 +185,7 @@ impl Default for Config {
             validation: 100,
             test: 200,
             seconds: 4.0,
+            max_seconds: None,
             rate: 32_000,
             kinds: 20,
             min_events: 1,
@@ -187,12 +197,36 @@ impl Default for Config {
             disjoint_wording: false,
             format: AudioFormat::Flac,
             train_truth: true,
+            truth: true,
+            metadata: false,
             recordings: None,
         }
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
 impl Config {
+    /// A stand-in for Clotho 2.1: as many clips and captions, as long and at the same rate, of all kinds, with metadata and
+    /// without truth.
+    pub fn like_clotho() -> Self {
+        Self {
+            train: 3839,
+            validation: 1045,
+            test: 1045,
+            seconds: 15.0,
+            max_seconds: Some(30.0),
+            rate: 44_100,
+            kinds: SYNTHESISED.len(),
+            truth: false,
+            metadata: true,
+            ..Self::default()
+        }
+    }
+
     /// Whether a set can be made of this.
     ///
     /// # Errors
@@ -202,6 +236,12 @@ impl Config {
         within("validation", self.validation, 1, MAX_CLIPS)?;
         within("test", self.test, 1, MAX_CLIPS)?;
         within("seconds", self.seconds, 1.0, 60.0)?;
+        within(
+            "max-seconds",
+            self.max_seconds.unwrap_or(60.0),
+            self.seconds,
+            60.0,
+        )?;
         within("rate", self.rate as usize, 16_000, 48_000)?;
         within("max-events", self.max_events, 1, 3)?;
         within("min-events", self.min_events, 1, self.max_events)?;
@@ -246,7 +286,14 @@ impl Config {
 
     /// Whether the truth of a split is written.
     pub fn has_truth(&self, split: Split) -> bool {
-        split != Split::Train || self.train_truth
+        self.truth && (split != Split::Train || self.train_truth)
+    }
+
+    /// The length of a clip whose place between the shortest and the longest is `share`, from 0 to 1.
+    pub(super) fn length(&self, share: f64) -> f64 {
+        self.max_seconds.map_or(self.seconds, |longest| {
+            self.seconds + share * (longest - self.seconds)
+        })
     }
 
     pub(super) fn uses(&self, attribute: Attribute) -> bool {
@@ -312,6 +359,9 @@ mod tests {
         for seconds in [f64::NAN, f64::INFINITY, -4.0, 0.0, 1e300] {
             assert!(refused(|c| c.seconds = seconds).contains("`seconds`"));
         }
+        for longest in [f64::NAN, 3.9, 60.1] {
+            assert!(refused(|c| c.max_seconds = Some(longest)).contains("`max-seconds`"));
+        }
         assert!(refused(|c| c.rate = 0).contains("`rate`"));
         assert!(refused(|c| c.rate = u32::MAX).contains("`rate`"));
         assert!(refused(|c| c.min_events = 0).contains("`min-events`"));
@@ -333,5 +383,15 @@ mod tests {
             ..Config::default()
         };
         config.validate().unwrap();
+        Config::like_clotho().validate().unwrap();
+    }
+
+    /// The folder of a set is named by a hash of its settings: a key that was added later must not change it.
+    #[test]
+    fn settings_that_are_not_used_are_not_written() {
+        let text = serde_json::to_string(&Config::default()).unwrap();
+        for key in ["max-seconds", "\"truth\"", "metadata"] {
+            assert!(!text.contains(key), "{text}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! | `{development,validation,evaluation}/NAME.flac` | the clips, one channel of 16 bits |
 //! | `scenes_SPLIT.jsonl` | the events of every clip (kind, attributes, start, end, level) and what each caption says |
 //! | `truth_SPLIT.csv` | `file_name,caption,candidate,relevance`: the relevance of every clip to every caption, if above 0 |
+//! | `clotho_metadata_SPLIT.csv` | if asked for: Clotho's columns, with the kinds as keywords |
 //! | `soundscape.json` | the settings and their hash; written last |
 //!
 //! A scene is one to three events of different kinds, synthesised or cut from labelled recordings, in one of eight
@@ -102,6 +103,11 @@ impl Split {
         format!("truth_{}.csv", self.name())
     }
 
+    /// The name of the file of metadata.
+    pub fn metadata_file(self) -> String {
+        format!("clotho_metadata_{}.csv", self.name())
+    }
+
     /// The name of the file of scenes.
     pub fn scenes_file(self) -> String {
         format!("scenes_{}.jsonl", self.name())
@@ -138,6 +144,7 @@ enum Purpose {
     Words = 2,
     Sound = 3,
     Floor = 4,
+    Length = 5,
 }
 
 impl Studio<'_> {
@@ -270,9 +277,10 @@ fn file_names(config: &Config) -> impl Iterator<Item = String> {
     Split::ALL.into_iter().flat_map(move |split| {
         let tables = [split.captions_file(), split.scenes_file()];
         let truth = config.has_truth(split).then(|| split.truth_file());
+        let metadata = config.metadata.then(|| split.metadata_file());
         let clips =
             (0..config.clips(split)).map(move |number| clip_path(split, &clip_name(config, split, number)));
-        tables.into_iter().chain(truth).chain(clips)
+        tables.into_iter().chain(truth).chain(metadata).chain(clips)
     })
 }
 
@@ -332,7 +340,7 @@ impl<'a> Studio<'a> {
     /// The sound of a clip.
     fn samples(&self, split: Split, clip: &Clip) -> Result<Vec<i16>, Error> {
         let rate = f64::from(self.config.rate);
-        let length = (self.config.seconds * rate).round() as usize;
+        let length = (clip.seconds * rate).round() as usize;
         let Plan { events, floor } = &clip.plan;
         let mut random = self.random(split, clip.number, Purpose::Floor, 0);
         let mut mix = signal::noise(length, &mut random);

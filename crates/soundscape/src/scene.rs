@@ -253,12 +253,12 @@ const MAX_PEAK: f64 = 0.97;
 /// Realise a description: times, levels and what else the description leaves open.
 pub(super) fn plan(
     description: &Description,
-    config: &Config,
+    seconds: f64,
     kinds: &[Kind],
     library: Option<(&Library, Split)>,
     random: &mut Random,
 ) -> Plan {
-    let bounds = slots(description.slots, config.seconds, random);
+    let bounds = slots(description.slots, seconds, random);
     let floor = between(random, (-72.0, -56.0));
     let mut events: Vec<Sounding> = description
         .events
@@ -465,7 +465,7 @@ mod tests {
             config.seconds = [1.0, 4.0, 11.0][number % 3];
             let plan = plan(
                 description,
-                &config,
+                config.seconds,
                 &kinds,
                 None,
                 &mut Random::new(number as u64),
@@ -491,7 +491,7 @@ mod tests {
         for (number, description) in descriptions.iter().enumerate() {
             let plan = plan(
                 description,
-                &config,
+                config.seconds,
                 &kinds,
                 None,
                 &mut Random::new(number as u64),
@@ -521,7 +521,7 @@ mod tests {
         for (number, description) in descriptions.iter().enumerate() {
             let plan = plan(
                 description,
-                &config,
+                config.seconds,
                 &kinds,
                 None,
                 &mut Random::new(number as u64),

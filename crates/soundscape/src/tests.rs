@@ -122,6 +122,41 @@ fn clips_have_their_length_do_not_clip_and_are_not_silent() {
 }
 
 #[test]
+fn lengths_are_drawn_between_both_bounds_and_metadata_tells_them() {
+    let config = Config {
+        max_seconds: Some(2.5),
+        truth: false,
+        metadata: true,
+        ..small()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    run(&config, folder.path(), 2).unwrap();
+    let files = contents(folder.path());
+    assert!(
+        !files.keys().any(|name| name.starts_with("truth")),
+        "{:?}",
+        files.keys()
+    );
+    let metadata = String::from_utf8(files["clotho_metadata_development.csv"].clone()).unwrap();
+    let mut lengths = HashSet::new();
+    for clip in scenes(&config).of(Split::Train) {
+        let path = folder.path().join("development").join(&clip.name);
+        let samples = hark_audio::read(&path, config.rate, None).unwrap().samples.len();
+        assert!((24_000..=40_000).contains(&samples), "{samples}");
+        assert!(
+            metadata.contains(&format!("[0, {samples}]")),
+            "{samples}: {metadata}"
+        );
+        assert!(clip.plan.events.iter().all(|event| event.end <= clip.seconds));
+        lengths.insert(samples);
+    }
+    assert!(lengths.len() > 10, "{lengths:?}");
+    let same = tempfile::tempdir().unwrap();
+    run(&config, same.path(), 1).unwrap();
+    assert!(files == contents(same.path()));
+}
+
+#[test]
 fn no_scene_stands_in_two_splits() {
     for config in [
         Config::default(),

@@ -408,6 +408,65 @@ fn soundscapes_are_made_once_and_completed_where_they_lack() {
     assert_eq!(stats["sets"][0]["audio"]["seconds"]["max"], 1.0);
 }
 
+/// The layout, lengths and files of the stand-in, with few and short clips.
+#[test]
+fn a_stand_in_for_clotho_is_complete_and_has_no_truth() {
+    let place = Place::new();
+    let small = ["--train", "5", "--validation", "2", "--test", "3"];
+    let short = [
+        "--seconds",
+        "1",
+        "--max-seconds",
+        "2",
+        "--rate",
+        "16000",
+        "--json",
+    ];
+    let args = [
+        &["data", "make-soundscapes", "out", "--like", "clotho"],
+        &small[..],
+        &short,
+    ]
+    .concat();
+    let made = place.json(&args);
+    assert_eq!(made["captions"]["development"], 25);
+    assert_eq!(made["settings"]["truth"], false);
+    place.ok(&["data", "check", "clotho", "out", "--decode"]);
+    assert!(!place.path("out/truth_evaluation.csv").exists());
+    let metadata = fs_err::read_to_string(place.path("out/clotho_metadata_development.csv")).unwrap();
+    assert!(
+        metadata
+            .starts_with("file_name,keywords,sound_id,sound_link,start_end_samples,manufacturer,license\n"),
+        "{metadata}"
+    );
+    assert_eq!(metadata.lines().count(), 6);
+    let stats = place.json(&[
+        "data",
+        "stats",
+        "clotho",
+        "out",
+        "--split",
+        "development",
+        "--no-similarity",
+        "--json",
+    ]);
+    let seconds = &stats["sets"][0]["audio"]["seconds"];
+    let bound = |name: &str| seconds[name].as_f64().unwrap();
+    assert!(
+        bound("min") >= 1.0 && bound("max") <= 2.0 && bound("max") > bound("min"),
+        "{seconds}"
+    );
+    place.misused(&[
+        "data",
+        "make-soundscapes",
+        "out",
+        "--like",
+        "clotho",
+        "--recipe",
+        "x.toml",
+    ]);
+}
+
 #[test]
 fn soundscapes_of_other_settings_and_other_folders_are_left_alone() {
     let place = Place::new();

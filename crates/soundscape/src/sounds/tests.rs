@@ -57,7 +57,13 @@ fn every_kind_sounds_at_every_length_and_rate() {
                     ..Config::default()
                 };
                 let mut random = Random::new(number as u64);
-                let plan = scene::plan(&one_event(number, attributes), &config, &kinds, None, &mut random);
+                let plan = scene::plan(
+                    &one_event(number, attributes),
+                    config.seconds,
+                    &kinds,
+                    None,
+                    &mut random,
+                );
                 let event = &plan.events[0];
                 let samples = render(kind.synthesis.unwrap().sound, event, rate, random);
                 let what = format!("{} of {seconds} s at {rate} Hz, {attributes:?}", kind.name);
@@ -95,7 +101,13 @@ fn features(kinds: &[Kind], kind: usize, mel: &MelSpectrogram, seed: u64) -> [Ve
     let choices = all_attributes(&kinds[kind]);
     let mut attributes = choices[random.below(choices.len())];
     attributes.loudness = [None, Some(Loudness::Quiet), Some(Loudness::Loud)][random.below(3)];
-    let plan = scene::plan(&one_event(kind, attributes), &config, kinds, None, &mut random);
+    let plan = scene::plan(
+        &one_event(kind, attributes),
+        config.seconds,
+        kinds,
+        None,
+        &mut random,
+    );
     let event = &plan.events[0];
     let sound = kinds[kind].synthesis.unwrap().sound;
     let samples = render(sound, event, config.rate, Random::new(random.next()));

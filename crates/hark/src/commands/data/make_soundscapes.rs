@@ -7,8 +7,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args as ClapArgs, ValueEnum};
 use hark_learn::recipe::Recipe;
 use hark_soundscape::{Attribute, AudioFormat, Config, Generated, Recordings, Split, size_on_disk};
 use serde_json::{Map, Value, json};
@@ -21,12 +21,16 @@ const EXAMPLES: &str = "Examples:
   hark data make-soundscapes scapes
   hark data make-soundscapes large --train 5000 --test 1000 --seconds 10
   hark data make-soundscapes same --recipe recipes/soundscape-quick.toml
+  hark data make-soundscapes standin --like clotho
   hark data make-soundscapes mix --recordings esc50 --recordings-table esc50.csv
 
 A clip is a scene of one to three events, synthesised or cut from recordings. Its captions describe \
 part of the scene. Because every event is known, so is how true each caption is of each clip; see \
 truth_SPLIT.csv. The same settings give the same files. If you stop the command, run it again to \
-complete the folder.";
+complete the folder.
+
+--like clotho makes a stand-in for Clotho 2.1: 3,839, 1,045 and 1,045 clips of 15 to 30 s at 44.1 kHz with five \
+captions each, captions and metadata in Clotho's files, and no ground truth. What takes Clotho takes the stand-in.";
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -37,6 +41,9 @@ pub struct Args {
     /// Start from the `[soundscapes]` settings of a recipe; options given here win
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
+    /// Start from the counts, lengths and files of a published dataset; options given here win
+    #[arg(long, value_name = "DATASET", conflicts_with = "recipe")]
+    like: Option<Like>,
     #[command(flatten)]
     scenes: SceneArgs,
     #[command(flatten)]
@@ -46,6 +53,13 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// A dataset to stand in for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Like {
+    // Without a text of its own, the help stays a table.
+    Clotho,
 }
 
 /// The settings, each absent unless it was typed. Their defaults are shown as the library has them.
@@ -59,6 +73,9 @@ struct SceneArgs {
     test: Option<usize>,
     #[arg(long, value_name = "S", help = shown("Length of a clip in seconds, 1 to 60", Config::default().seconds))]
     seconds: Option<f64>,
+    /// Draw lengths from --seconds to this many seconds, at most 60
+    #[arg(long, value_name = "S")]
+    max_seconds: Option<f64>,
     #[arg(long, value_name = "HZ", help = shown("Sample rate, 16000 to 48000", Config::default().rate))]
     rate: Option<u32>,
     #[arg(long, value_name = "N", help = shown("Number of event kinds, such as rain or a siren", Config::default().kinds))]
@@ -91,6 +108,9 @@ struct SceneArgs {
     /// Skip the ground truth of the training split, which grows with the square of its clips
     #[arg(long)]
     no_train_truth: bool,
+    /// Skip all ground truth
+    #[arg(long)]
+    no_truth: bool,
     #[arg(long, value_name = "N", help = shown("Random seed", Config::default().seed))]
     seed: Option<u64>,
 }
@@ -133,9 +153,10 @@ pub fn run(args: &Args) -> Result<()> {
 impl Args {
     /// The settings: those of the recipe, or else the default ones, with what was typed.
     fn config(&self) -> Result<Config> {
-        let mut config = match &self.recipe {
-            None => Config::default(),
-            Some(path) => match Recipe::read(path, &[])?.soundscapes {
+        let mut config = match (&self.recipe, self.like) {
+            (None, None) => Config::default(),
+            (None, Some(Like::Clotho)) => Config::like_clotho(),
+            (Some(path), _) => match Recipe::read(path, &[])?.soundscapes {
                 Some(config) => config,
                 None => bail!("{}: the recipe has no [soundscapes] table", path.display()),
             },
@@ -161,6 +182,7 @@ impl SceneArgs {
         set(&mut config.validation, self.validation);
         set(&mut config.test, self.test);
         set(&mut config.seconds, self.seconds);
+        config.max_seconds = self.max_seconds.or(config.max_seconds);
         set(&mut config.rate, self.rate);
         set(&mut config.kinds, self.kinds);
         set(&mut config.min_events, self.min_events);
@@ -176,6 +198,7 @@ impl SceneArgs {
         set(&mut config.seed, self.seed);
         config.disjoint_wording |= self.disjoint_wording;
         config.train_truth &= !self.no_train_truth;
+        config.truth &= !self.no_truth;
     }
 }
 
@@ -227,10 +250,13 @@ fn report(folder: &Path, config: &Config, made: &Generated, bytes: u64) -> Strin
         (false, rendered) => format!("completed, generated {}", output::counted(rendered, "clip")),
     };
     let mut text = format!(
-        "{}: {how}; {} of {} s, {}\n",
+        "{}: {how}; {} of {}{} s, {}\n",
         folder.display(),
         output::counted(total, "clip"),
         config.seconds,
+        config
+            .max_seconds
+            .map_or_else(String::new, |longest| format!(" to {longest}")),
         size(bytes)
     );
     let parts = Split::ALL.into_iter().zip(made.clips).zip(made.captions);
