@@ -346,6 +346,43 @@ pub enum Error {
         layout: &'static str,
     },
 
+    /// A dataset that is named and not registered.
+    #[error(
+        "no dataset is called `{name}`; get it with hark data pull {name} FOLDER, name a folder that is there with hark data \
+         add {name} FOLDER, or write the folder's path"
+    )]
+    NotRegistered {
+        /// The name.
+        name: String,
+    },
+
+    /// A name that no dataset can have.
+    #[error("`{name}` cannot be the name of a dataset; use letters, digits, `-` and `_`")]
+    DatasetName {
+        /// The name.
+        name: String,
+    },
+
+    /// The registry of datasets was written by something else.
+    #[error("cannot read {}: {got}, expected {expected}; move the file away and add the datasets again", path.display())]
+    Registry {
+        /// The file.
+        path: PathBuf,
+        /// Its format and version.
+        got: String,
+        /// What this program reads.
+        expected: String,
+    },
+
+    /// A registered folder without the files of a known dataset.
+    #[error("{} has no caption files of Clotho, AudioCaps or WavCaps; name `{name}` as table:FILE or folder:DIR", path.display())]
+    UnknownLayout {
+        /// The name.
+        name: String,
+        /// The folder.
+        path: PathBuf,
+    },
+
     /// A dataset's caption or metadata file is not there.
     #[error("cannot read {}: no such file; {layout}; found {}", path.display(), listed(found))]
     NoCaptionFile {

@@ -5,7 +5,7 @@
 //! [`Rating`]s, in the order of the file.
 //!
 //! Datasets with their recordings become a [`Dataset`]: a [`DatasetConfig`] names Clotho, AudioCaps, WavCaps, a table or
-//! a folder. [`AudioCache`] stores decoded recordings.
+//! a folder, and [`registry`] says where those are that have a name. [`AudioCache`] stores decoded recordings.
 //!
 //! Refused, always with the file's name and, where there is one, the line: bytes that are not UTF-8 text, rows of the
 //! wrong length, quotes that never close, empty captions, missing columns, files without captions, and files over a
@@ -34,6 +34,7 @@ mod format;
 mod input;
 mod json;
 mod ratings;
+pub mod registry;
 mod sets;
 mod table;
 mod text;
@@ -47,6 +48,7 @@ pub use error::{Error, JsonError, Place, quoted};
 pub use format::Format;
 pub use input::{MAX_CAPTION_WORDS, MAX_CAPTIONS, MAX_FILE_BYTES, MAX_RECORD_BYTES};
 pub use ratings::{Rating, rated_captions, read_ratings, read_ratings_from};
+pub use registry::Registry;
 pub use sets::{
     AUDIO_EXTENSIONS, AudioStats, Check, CheckedSet, Clip, Completeness, Dataset, DatasetConfig, ExcludedIds,
     Exclusion, MAX_DEPTH, MAX_FILES, Pair, Reason, Skipped, SkippedCounts, Spread, TextStats, WavcapsSource,

@@ -1,8 +1,9 @@
 //! Where hark keeps what it downloads and computes: the one place that asks the environment for folders.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use hark_corpus::Registry;
 use hark_models::{Hub, ModelStore, Releases};
 
 /// Caches are in `HARK_HOME`, or in `hark` in the user's cache folder by the XDG specification. Libraries and models take hours to
@@ -52,6 +53,16 @@ impl Home {
         }
     }
 
+    /// The folder of what is no cache; the registry of datasets is in it.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The datasets that have a name on this machine.
+    pub fn datasets(&self) -> Result<Registry> {
+        Ok(Registry::open(&self.data)?)
+    }
+
     /// Decoded recordings and features that trainings share.
     pub fn training(&self) -> PathBuf {
         self.cache.join("training")
@@ -78,6 +89,14 @@ impl Home {
     }
 }
 
+/// `KIND:~/PATH` with the user's folder: a shell puts it in for a tilde at the beginning of a word alone.
+pub fn with_tilde(data: &str) -> String {
+    match (data.split_once(":~/"), std::env::var("HOME")) {
+        (Some((kind, path)), Ok(home)) => format!("{kind}:{home}/{path}"),
+        _ => data.to_owned(),
+    }
+}
+
 /// Releases on GitHub; `HARK_GITHUB` names a mirror.
 pub fn releases() -> Releases {
     let mirror = std::env::var("HARK_GITHUB")
@@ -93,4 +112,19 @@ pub fn hub() -> Hub {
         set("HF_ENDPOINT").as_deref().unwrap_or(Hub::PUBLIC),
         set("HF_TOKEN"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_tilde;
+
+    #[test]
+    fn a_tilde_behind_a_kind_is_the_users_folder() {
+        if let Ok(home) = std::env::var("HOME") {
+            assert_eq!(with_tilde("clotho:~/data"), format!("clotho:{home}/data"));
+        }
+        for other in ["clotho:/data/~/x", "clotho", "~/recipe.toml"] {
+            assert_eq!(with_tilde(other), other);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! A recipe: everything about a training but where it runs, as one TOML file.
 //!
-//! Paths in the file are relative to its folder, those of changes (`--set`) to the working directory; a recipe that was read has
+//! Paths in the file are relative to its folder (a dataset's folder may also be the name of a registered one), those of changes (`--set`) to the working directory; a recipe that was read has
 //! absolute ones, and so has the copy that a run keeps.
 //!
 //! Keys that a recipe leaves out have the paper's values. An unknown key is refused, with the closest known one; a key that
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use hark_audio::MelConfig;
 use hark_audio::augment::Masking;
-use hark_corpus::{CacheFormat, Check, DatasetConfig};
+use hark_corpus::{CacheFormat, Check, DatasetConfig, Registry};
 use hark_encode::card::ClipLength;
 use hark_encode::tokenize::Kind;
 use hark_encode::towers::mn::Statistics;
@@ -612,6 +612,18 @@ impl Recipe {
             Err(soundscape::Error::Cancelled) => Err(Error::Cancelled),
             Err(other) => Err(other.into()),
         }
+    }
+
+    /// With the folders of the datasets that it names. Names that are not registered stay, and a training refuses them.
+    #[must_use]
+    pub fn with_datasets(mut self, registry: &Registry) -> Self {
+        let data = &mut self.data;
+        for sets in [&mut data.train, &mut data.validation, &mut data.test] {
+            for set in sets {
+                *set = set.clone().located(registry);
+            }
+        }
+        self
     }
 
     /// The data sets, with soundscapes in `folder` where the recipe names no sets.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hark_audio::MelConfig;
-use hark_corpus::{Check, Dataset, DatasetConfig, Reading, ReadingCost};
+use hark_corpus::{Check, Dataset, DatasetConfig, Reading, ReadingCost, Registry};
 use hark_encode::card::ClipLength;
 use hark_soundscape as soundscape;
 use hark_work::progress::{Progress, no_progress};
@@ -22,16 +22,25 @@ pub struct RecipeSet {
     pub is_generated: bool,
 }
 
-/// All datasets of a recipe, with soundscapes where a training generates them below `place`.
+/// Where datasets are looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// Soundscapes that recipes ask for are generated below this folder.
+    pub soundscapes: &'a Path,
+    /// Datasets by name.
+    pub datasets: &'a Registry,
+}
+
+/// All datasets of a recipe, with soundscapes where a training generates them.
 ///
 /// # Errors
 /// [`Error::Recipe`] if it names none, and if its soundscapes cannot be made.
-pub fn of_recipe(path: &Path, place: &Path) -> Result<Vec<RecipeSet>, Error> {
-    let mut recipe = Recipe::read(path, &[])?;
+pub fn of_recipe(path: &Path, places: Places<'_>) -> Result<Vec<RecipeSet>, Error> {
+    let mut recipe = Recipe::read(path, &[])?.with_datasets(places.datasets);
     let absent = recipe.data.parts().map(|(_, sets)| sets.is_empty());
     let config = recipe.soundscapes.clone();
     if let Some(config) = &config {
-        recipe = recipe.with_soundscapes_at(&soundscape::folder_for(config, place)?);
+        recipe = recipe.with_soundscapes_at(&soundscape::folder_for(config, places.soundscapes)?);
     }
     let sets = recipe
         .data
@@ -60,9 +69,9 @@ pub fn of_recipe(path: &Path, place: &Path) -> Result<Vec<RecipeSet>, Error> {
 ///
 /// # Errors
 /// As [`of_recipe`]; [`Error::Cancelled`].
-pub fn reading_cost(path: &Path, place: &Path, progress: Progress<'_>) -> Result<Option<ReadingCost>, Error> {
+pub fn reading_cost(path: &Path, places: Places<'_>, progress: Progress<'_>) -> Result<Option<ReadingCost>, Error> {
     let recipe = Recipe::read(path, &[])?;
-    let sets = of_recipe(path, place)?.into_iter();
+    let sets = of_recipe(path, places)?.into_iter();
     let sets: Vec<DatasetConfig> = sets
         .filter(|set| set.part == "data.train")
         .map(|set| set.config)
@@ -95,8 +104,8 @@ pub fn reading_cost(path: &Path, place: &Path, progress: Progress<'_>) -> Result
     Ok(Some(reading.cost(&paths, progress)?))
 }
 
-/// The datasets that are evaluated: `KIND:PATH` or a recipe's file, and a split of it. Without `data`, those of the run
-/// that the model's folder belongs to. Soundscapes are generated below `place` if they are not there yet.
+/// The datasets that are evaluated: `KIND:PATH`, the name of a registered dataset, or a recipe's file, and a split of it. Without
+/// `data`, those of the run that the model's folder belongs to. Soundscapes are generated if they are not there yet.
 ///
 /// # Errors
 /// If nothing says which datasets, there is no such split, or soundscapes cannot be made; [`Error::Cancelled`].
@@ -104,11 +113,11 @@ pub fn evaluated(
     data: Option<&str>,
     split: Option<&str>,
     model: Option<&Path>,
-    (place, threads): (&Path, usize),
+    (places, threads): (Places<'_>, usize),
     progress: Progress<'_>,
 ) -> Result<Vec<DatasetConfig>, Error> {
     let path = if let Some(data) = data {
-        if let Some(config) = DatasetConfig::named(data, split)? {
+        if let Some(config) = places.datasets.named(data, split)? {
             return Ok(vec![config]);
         }
         Path::new(data).to_owned()
@@ -127,9 +136,10 @@ pub fn evaluated(
         _ if data.is_none() => Recipe::read_resolved(&path)?,
         read => read?,
     };
+    let recipe = recipe.with_datasets(places.datasets);
     // A run's own recipe has its soundscapes named already.
     let recipe = if recipe.data.test.is_empty() {
-        recipe.with_generated_soundscapes(place, threads, progress)?
+        recipe.with_generated_soundscapes(places.soundscapes, threads, progress)?
     } else {
         recipe
     };
@@ -158,6 +168,10 @@ pub fn evaluated(
                 )
             },
         });
+    }
+    if let Some(name) = sets.iter().find_map(DatasetConfig::unregistered) {
+        let name = name.to_owned();
+        return Err(hark_corpus::Error::NotRegistered { name }.into());
     }
     Ok(sets.to_vec())
 }

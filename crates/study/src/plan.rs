@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hark_corpus::Registry;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::recipe::{Recipe, Study};
 
@@ -55,7 +56,8 @@ pub struct Plan {
     text: String,
     path: PathBuf,
     set: Vec<String>,
-    /// The recipe with those changes.
+    datasets: Registry,
+    /// The recipe with those changes, and with the folders of the datasets that it names.
     pub base: Recipe,
     /// The rows of the table.
     pub variants: Vec<Variant>,
@@ -68,8 +70,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads the recipe with `set` (as `key=value`) applied, and lays out the runs below `folder`, by default
-    /// `studies/NAME`. Nothing is written.
+    /// Reads the recipe with `set` (as `key=value`) applied and its datasets found in `datasets`, and lays out the runs
+    /// below `folder`, by default `studies/NAME`. Nothing is written.
     ///
     /// # Errors
     /// [`Error::Learn`] if the recipe, or that of one of the runs, is wrong; others if it makes no study.
@@ -77,6 +79,7 @@ impl Plan {
         path: &Path,
         set: &[String],
         overrides: &StudyOverrides,
+        datasets: &Registry,
         folder: Option<&Path>,
     ) -> Result<Self, Error> {
         let text = fs_err::read_to_string(path)?;
@@ -86,7 +89,7 @@ impl Plan {
                 return Err(Error::VariedKey { key });
             }
         }
-        let base = Recipe::parse(&text, path, set)?;
+        let base = Recipe::parse(&text, path, set)?.with_datasets(datasets);
         let mut study = base.study.clone().unwrap_or_default();
         study.seeds = overrides.seeds.unwrap_or(study.seeds);
         study.corpora = overrides.corpora.unwrap_or(study.corpora);
@@ -135,6 +138,7 @@ impl Plan {
             text,
             path: path.to_owned(),
             set: set.to_vec(),
+            datasets: datasets.clone(),
             base,
             variants,
             jobs,
@@ -166,7 +170,7 @@ impl Plan {
         set.extend(self.variants[job.variant].changes.iter().cloned());
         set.push(format!("seed={}", job.seed));
         set.extend(job.corpus.map(|seed| format!("soundscapes.seed={seed}")));
-        let mut recipe = Recipe::parse(&self.text, &self.path, &set)?;
+        let mut recipe = Recipe::parse(&self.text, &self.path, &set)?.with_datasets(&self.datasets);
         recipe.study = None;
         Ok(recipe)
     }
@@ -316,7 +320,7 @@ mod tests {
         let path = folder.path().join("tiny.toml");
         fs_err::write(&path, TINY).unwrap();
         let set: Vec<String> = set.iter().map(|&change| change.to_owned()).collect();
-        Plan::new(&path, &set, overrides, None)
+        Plan::new(&path, &set, overrides, &Registry::default(), None)
     }
 
     #[test]

@@ -214,6 +214,10 @@ fn refuse_missing(plan: &Plan) -> Result<(), Error> {
     let data = &plan.base.data;
     let (mut missing, mut expected) = (0, 0);
     for set in &data.test {
+        if let Some(name) = set.unregistered() {
+            let name = name.to_owned();
+            return Err(hark_corpus::Error::NotRegistered { name }.into());
+        }
         let state = set.completeness()?;
         missing += state.expected - state.found;
         expected += state.expected;

@@ -105,7 +105,8 @@ pub fn run(args: &Args) -> Result<()> {
             .device
             .map(|device| format!("training.device=\"{device}\"")),
     );
-    let plan = Plan::new(&args.recipe, &set, &overrides, args.folder.as_deref())?;
+    let datasets = home.datasets()?;
+    let plan = Plan::new(&args.recipe, &set, &overrides, &datasets, args.folder.as_deref())?;
     if let Some(warning) = Recipe::epochs_warning(&args.recipe, &args.set)? {
         eprintln!("hark: warning: {warning}");
     }

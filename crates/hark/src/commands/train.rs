@@ -73,7 +73,7 @@ pub struct TrainDeviceArgs {
 
 pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
-    let recipe = Recipe::read(&args.recipe, &args.set)?;
+    let recipe = Recipe::read(&args.recipe, &args.set)?.with_datasets(&home.datasets()?);
     let device = args.device.device.unwrap_or(recipe.training.device);
     if let Some(warning) = Recipe::epochs_warning(&args.recipe, &args.set)? {
         eprintln!("hark: warning: {warning}");

@@ -408,6 +408,40 @@ fn soundscapes_are_made_once_and_completed_where_they_lack() {
     assert_eq!(stats["sets"][0]["audio"]["seconds"]["max"], 1.0);
 }
 
+#[test]
+fn datasets_have_names() {
+    let place = Place::new();
+    place.ok(&[&["data", "make-soundscapes", "out"][..], &TINY].concat());
+    assert_eq!(place.ok(&["data", "list"]), "");
+    let message = place.fails(&["data", "check", "clotho"]);
+    assert!(
+        message.contains("no dataset is called `clotho`") && message.contains("hark data add clotho"),
+        "{message}"
+    );
+    place.ok(&["data", "add", "clotho", "out"]);
+    let listed = place.ok(&["data", "list"]);
+    assert!(
+        listed.starts_with("clotho ") && listed.trim_end().ends_with("out"),
+        "{listed}"
+    );
+    assert!(
+        place.json(&["data", "list", "--json"])["clotho"]
+            .as_str()
+            .unwrap()
+            .ends_with("out")
+    );
+    assert!(
+        place
+            .ok(&["data", "check", "clotho"])
+            .contains("clotho-development: complete")
+    );
+    let message = place.fails(&["data", "add", "a/b", "out"]);
+    assert!(message.contains("cannot be the name of a dataset"), "{message}");
+    let message = place.fails(&["data", "add", "clotho", "nowhere"]);
+    assert!(message.contains("nowhere"), "{message}");
+    place.misused(&["data", "check", "table"]);
+}
+
 /// The layout, lengths and files of the stand-in, with few and short clips.
 #[test]
 fn a_stand_in_for_clotho_is_complete_and_has_no_truth() {

@@ -13,7 +13,7 @@ use crate::place::Place;
 const CLOTHO: [(&str, usize); 3] = [("development", 12), ("validation", 6), ("evaluation", 6)];
 const AUDIOCAPS: [(&str, usize); 3] = [("train", 12), ("val", 6), ("test", 6)];
 
-/// A recipe of the program, copied to where its paths lead to the miniatures.
+/// A recipe of the program, copied to where the miniatures are.
 fn recipe(place: &Place, name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
     let file = format!("{name}.toml");
@@ -70,7 +70,7 @@ trait Captions {
     fn audiocaps(&self, split: &str, count: usize) -> String;
 }
 
-/// The three data sets, where the recipes look for them.
+/// The three data sets, under the names by which the recipes look for them.
 fn miniatures(place: &Place, source: &dyn Captions) {
     let mut nth = 0;
     let mut put = |path: PathBuf| {
@@ -138,6 +138,9 @@ fn miniatures(place: &Place, source: &dyn Captions) {
         fs_err::create_dir_all(&folder).unwrap();
         let json = serde_json::json!({"num_captions_per_audio": 1, "data": list});
         fs_err::write(folder.join(file), json.to_string()).unwrap();
+    }
+    for name in ["clotho", "audiocaps", "wavcaps"] {
+        place.ok(&["data", "add", name, &format!("data/{name}")]);
     }
     for (file, name) in [("passt.pt", "passt-s"), ("hf-roberta", "roberta-large")] {
         let file = golden(file);
@@ -299,6 +302,11 @@ fn run_the_recipes(captions: &dyn Captions) {
         assert!(report.contains(published) && report.contains(" SD"), "{report}");
         let run = folder.join("listnet-audio/seed-1");
         let found = place.json(&["eval", run.to_str().unwrap(), "--json"]);
+        // The same by name: both of its folder and of its kind.
+        for named in [name.to_owned(), format!("{name}:{name}")] {
+            let by_name = place.json(&["eval", run.to_str().unwrap(), "--data", &named, "--json"]);
+            assert_eq!(by_name["judgements"], found["judgements"], "{named}");
+        }
         let of_study = &said["methods"][1]["runs"][0];
         assert_eq!(
             found["judgements"][0]["mean"]["map"],

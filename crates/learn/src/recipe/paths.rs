@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 /// Paths of a dataset.
-const OF_DATASETS: [&str; 5] = ["root", "audio", "file", "audio-folder", "exclude-audioset"];
+const OF_DATASETS: [&str; 4] = ["audio", "file", "audio-folder", "exclude-audioset"];
 
 /// Keys of models, by name or folder: a value with a separator is a folder.
 const MODELS: [(&str, &str); 4] = [
@@ -22,9 +22,15 @@ pub(super) fn resolve(table: &mut toml::Table, folder: &Path) {
                 for key in OF_DATASETS {
                     join(set.get_mut(key), folder);
                 }
+                join(
+                    set.get_mut("root").filter(|root| !is_dataset(root, folder)),
+                    folder,
+                );
                 let excluded = set.get_mut("exclude").and_then(toml::Value::as_table_mut);
-                for (_, path) in excluded.into_iter().flat_map(toml::Table::iter_mut) {
-                    join(Some(path), folder);
+                for (key, path) in excluded.into_iter().flat_map(toml::Table::iter_mut) {
+                    if key == "list" || !is_dataset(path, folder) {
+                        join(Some(path), folder);
+                    }
                 }
             }
         }
@@ -42,6 +48,12 @@ pub(super) fn resolve(table: &mut toml::Table, folder: &Path) {
         };
         join(value.filter(is_folder), folder);
     }
+}
+
+/// Whether this names a dataset: it has no separator, and no folder of that name is there.
+fn is_dataset(value: &toml::Value, folder: &Path) -> bool {
+    let name = value.as_str().unwrap_or_default();
+    !name.contains(['/', '\\']) && ![".", ".."].contains(&name) && !folder.join(name).exists()
 }
 
 /// Makes paths absolute. What is no text is no path, and is refused when the recipe is read.
@@ -85,12 +97,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_root_is_a_folder_beside_the_recipe_or_the_name_of_a_dataset() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::create_dir(folder.path().join("here")).unwrap();
+        let roots = |name: &str| {
+            let mut table: toml::Table = toml::from_str(&format!(
+                "[data]\ntrain = [{{ kind = \"wavcaps\", root = \"{name}\", exclude = {{ clotho = \"{name}\" }} }}]"
+            ))
+            .unwrap();
+            resolve(&mut table, folder.path());
+            let set = &table["data"]["train"][0];
+            [&set["root"], &set["exclude"]["clotho"]].map(|value| value.as_str().unwrap().to_owned())
+        };
+        assert_eq!(roots("clotho"), ["clotho", "clotho"]);
+        let here = folder.path().join("here").display().to_string();
+        assert_eq!(roots("here"), [here.clone(), here]);
+        let below = folder.path().join("clotho").display().to_string();
+        assert_eq!(roots("./clotho"), [below.clone(), below]);
+    }
+
+    #[test]
     fn paths_are_below_or_above_the_recipe() {
         let text = r#"
             [data]
             train = [
                 { kind = "clotho", root = "../data/clotho", split = "development" },
-                { kind = "wavcaps", root = "wavcaps", exclude = { clotho = "../../x" }, exclude-audioset = "/ids.csv" },
+                { kind = "wavcaps", root = "./wavcaps", exclude = { clotho = "../../x" }, exclude-audioset = "/ids.csv" },
             ]
             test = [{ kind = "table", file = "./pairs.csv", path-column = "file" }]
             [audio]

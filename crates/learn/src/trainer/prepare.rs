@@ -274,6 +274,10 @@ fn load_split(
     if sets.is_empty() {
         return Err(Error::NoData { split });
     }
+    if let Some(name) = sets.iter().find_map(hark_corpus::DatasetConfig::unregistered) {
+        let name = name.to_owned();
+        return Err(hark_corpus::Error::NotRegistered { name }.into());
+    }
     let data = Dataset::load_all(sets, check, threads, &|done, total| {
         on_event(TrainEvent::Preparing {
             what: "recordings",

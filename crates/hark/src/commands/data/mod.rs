@@ -1,5 +1,6 @@
-//! `hark data`: check datasets, describe them, and generate soundscapes.
+//! `hark data`: check datasets, describe them, name them, and generate soundscapes.
 
+mod add;
 mod check;
 mod make_soundscapes;
 mod sets;
@@ -14,6 +15,10 @@ pub enum Command {
     Check(check::Args),
     /// Summarize datasets: captions, words, hours, formats, likely false negatives
     Stats(stats::Args),
+    /// Give a dataset that is on disk a name for recipes and commands
+    Add(add::Args),
+    /// List the datasets that have a name
+    List(add::ListArgs),
     /// Generate a dataset with known ground truth, in Clotho's layout
     MakeSoundscapes(make_soundscapes::Args),
 }
@@ -22,6 +27,8 @@ pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Check(args) => check::run(&args),
         Command::Stats(args) => stats::run(&args),
+        Command::Add(args) => add::run(&args),
+        Command::List(args) => add::list(&args),
         Command::MakeSoundscapes(args) => make_soundscapes::run(&args),
     }
 }

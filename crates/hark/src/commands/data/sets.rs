@@ -9,8 +9,8 @@ use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
-use hark_corpus::{DatasetConfig, Exclusion, ReadingCost, WavcapsSource};
-use hark_learn::sets;
+use hark_corpus::{DatasetConfig, Error, Exclusion, ReadingCost, WavcapsSource};
+use hark_learn::sets::{self, Places};
 
 use crate::home::Home;
 use crate::progress;
@@ -39,8 +39,7 @@ pub struct SetArgs {
     /// Kind of dataset
     #[arg(value_enum, required_unless_present = "recipe")]
     kind: Option<Kind>,
-    /// Folder of the dataset; for a table, the file
-    #[arg(required_unless_present = "recipe")]
+    /// Folder of the dataset; for a table, the file [default: the one that is registered under the kind's name]
     path: Option<PathBuf>,
     /// Use all datasets of a recipe instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "path", "splits", "audio", "sources", "exclude", "exclude_clotho", "exclude_audioset", "path_column", "caption_columns"])]
@@ -102,7 +101,12 @@ impl SetArgs {
         };
         let bar = progress::items("decoding a sample");
         let show = |done, total| progress::show(&bar, done, total);
-        let cost = sets::reading_cost(recipe, &Home::find()?.soundscapes(), &show);
+        let home = Home::find()?;
+        let places = Places {
+            soundscapes: &home.soundscapes(),
+            datasets: &home.datasets()?,
+        };
+        let cost = sets::reading_cost(recipe, places, &show);
         bar.finish_and_clear();
         Ok(cost?)
     }
@@ -111,8 +115,12 @@ impl SetArgs {
     pub fn asked(&self) -> Result<Vec<Asked>> {
         match (self.kind, &self.path, &self.recipe) {
             (_, _, Some(recipe)) => of_recipe(recipe),
-            (Some(kind), Some(path), None) => {
+            (Some(kind), path, None) => {
                 self.check_options(kind)?;
+                let path = match path {
+                    Some(path) => path.clone(),
+                    None => registered(kind)?,
+                };
                 let by_name = !self.splits.is_empty() || !matches!(kind, Kind::Clotho | Kind::Audiocaps);
                 let asked = |config| Asked {
                     part: None,
@@ -120,7 +128,7 @@ impl SetArgs {
                     by_name,
                     remedy: None,
                 };
-                Ok(self.configs(kind, path).into_iter().map(asked).collect())
+                Ok(self.configs(kind, &path).into_iter().map(asked).collect())
             }
             // The parser has asked for a recipe, or a kind and a path.
             _ => bail!("no dataset is named"),
@@ -196,6 +204,20 @@ impl SetArgs {
     }
 }
 
+/// The folder of the dataset that is registered under the name of its kind.
+fn registered(kind: Kind) -> Result<PathBuf> {
+    let (name, datasets) = (name(kind), Home::find()?.datasets()?);
+    match (datasets.folder(&name), kind) {
+        (Some(folder), _) => Ok(folder.to_owned()),
+        (None, Kind::Table | Kind::Folder) => Err(clap::Error::raw(
+            ErrorKind::MissingRequiredArgument,
+            format!("a {name} needs its PATH\n"),
+        )
+        .into()),
+        (None, _) => Err(Error::NotRegistered { name }.into()),
+    }
+}
+
 fn name(kind: Kind) -> String {
     kind.to_possible_value()
         .map_or_else(String::new, |value| value.get_name().to_owned())
@@ -218,12 +240,26 @@ fn of_recipe(path: &Path) -> Result<Vec<Asked>> {
         "these soundscapes are generated when hark train {} starts",
         path.display()
     );
-    let sets = sets::of_recipe(path, &Home::find()?.soundscapes())?;
+    let home = Home::find()?;
+    let places = Places {
+        soundscapes: &home.soundscapes(),
+        datasets: &home.datasets()?,
+    };
+    let sets = sets::of_recipe(path, places)?;
+    let not_registered = |name: &str| {
+        Error::NotRegistered {
+            name: name.to_owned(),
+        }
+        .to_string()
+    };
     let asked = sets.into_iter().map(|set| Asked {
         part: Some(set.part),
+        remedy: match set.config.unregistered() {
+            Some(name) => Some(not_registered(name)),
+            None => set.is_generated.then(|| remedy.clone()),
+        },
         config: set.config,
         by_name: true,
-        remedy: set.is_generated.then(|| remedy.clone()),
     });
     Ok(asked.collect())
 }

@@ -11,18 +11,19 @@ use hark_evaluate::{
     CaptionOwners, Collection, Direction, Error, Evaluation, EvaluationReport, JudgeOptions, ModelOnSplit,
     Truth, TruthSource, judge, judge_run,
 };
-use hark_learn::sets;
+use hark_learn::sets::{self, Places};
 use hark_metrics::{Options, Ties};
 use hark_models::Model;
 
 use super::inputs::{ColumnArgs, DeviceArgs, ModelArgs, ThreadArgs, direction};
 use super::renamed::{Renamed, renamed_to};
-use crate::home::Home;
+use crate::home::{Home, with_tilde};
 use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark eval runs/clotho                  (its own test split)
   hark eval runs/clotho --data clotho:data/clotho --split evaluation -o results
+  hark eval my-model --data clotho         (registered: hark data list)
   hark eval my-model --data audiocaps:data/audiocaps --json
   hark eval runs/soundscape-full-infonce-1 --truth scenes --truth computed
   hark eval my-model --data clotho:data/clotho --split validation \\
@@ -45,8 +46,8 @@ pub struct Args {
     /// Model: folder of a run or of a model, or a name from `hark models list`
     #[arg(required_unless_present_any = ["vectors", "run"], conflicts_with_all = ["vectors", "run"])]
     model: Option<String>,
-    /// Dataset: clotho:DIR, audiocaps:DIR, table:FILE, folder:DIR, or a recipe [default: that of the model's run]
-    #[arg(long, value_name = "KIND:PATH", conflicts_with_all = ["vectors", "run"])]
+    /// Dataset: clotho:DIR, audiocaps:DIR, table:FILE, folder:DIR, a name from `hark data list`, or a recipe [default: that of the model's run]
+    #[arg(long, value_name = "DATASET", conflicts_with_all = ["vectors", "run"])]
     data: Option<String>,
     /// Split of the dataset [default: evaluation for Clotho, test for AudioCaps and recipes]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["vectors", "run"])]
@@ -217,18 +218,17 @@ fn embed(args: &Args, home: &Home, name: &str) -> Result<Collection> {
     let (soundscapes, watch) = (home.soundscapes(), |done, total| {
         progress::show(&bar, done, total)
     });
-    let place = (soundscapes.as_path(), compute.threads());
-    let sets = sets::evaluated(
-        args.data.as_deref(),
-        args.split.as_deref(),
-        model.folder(),
-        place,
-        &watch,
-    );
+    let places = Places {
+        soundscapes: &soundscapes,
+        datasets: &home.datasets()?,
+    };
+    let data = args.data.as_deref().map(with_tilde);
+    let (split, threads) = (args.split.as_deref(), compute.threads());
+    let sets = sets::evaluated(data.as_deref(), split, model.folder(), (places, threads), &watch);
     bar.finish_and_clear();
     let sets = match sets {
         Err(error @ hark_learn::Error::NoDataNamed { .. }) => {
-            bail!("{error}; name one with --data KIND:PATH")
+            bail!("{error}; name one with --data")
         }
         sets => sets?,
     };
