@@ -23,7 +23,7 @@ pub use norm::{Norm, NormGradient, sum_of_rows};
 pub use optimize::{AdamStep, sum_of_squares};
 pub use packed::{Packed, Precision};
 pub use product::{product, product_into, product_packed, product_packed_here};
-pub use raw::{Start, keep_memory};
+pub use raw::{Start, keep_memory, release_memory};
 
 /// Numbers that one thread does at a time, and how many there must be before there is more than one thread.
 const PIECE: usize = 1 << 14;

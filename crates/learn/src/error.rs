@@ -40,6 +40,12 @@ pub enum Error {
         /// How many are needed.
         needed: usize,
     },
+    /// A folder with the name of a rehearsal's, and something else in it.
+    #[error("{} is in the way, and no rehearsal has made it; move it away", path.display())]
+    NotARehearsal {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A training set is smaller than a batch.
     #[error(
         "{got} {what} to learn from, fewer than the {needed} that one step takes; lower training.batch or add data"

@@ -5,6 +5,7 @@
 //! | [`recipe`] | a TOML file → everything about a training |
 //! | [`sets`] | a name, a recipe or a run → datasets |
 //! | [`train()`] | a recipe, and where its models and caches are → a run |
+//! | [`mod@rehearse`] | a training, and what the machine has left → what is missing, and what it will take |
 //! | [`trainer`] | a recipe and data → a run's folder with models |
 //! | [`objective`], [`step`] | scores and relevances of a batch → a loss, gradients |
 //! | [`device_check`] | a device → how far it is from the CPU |
@@ -31,6 +32,7 @@ pub mod network;
 pub mod objective;
 pub mod optimizer;
 pub mod recipe;
+pub mod rehearse;
 pub mod report;
 pub mod run;
 pub mod schedule;
@@ -46,6 +48,7 @@ pub use breakdown::Breakdown;
 pub use error::Error;
 pub use guard::is_guarded;
 pub use recipe::Recipe;
+pub use rehearse::{Machine, Rehearsal, Rehearsed, rehearse};
 pub use run::Run;
 pub use train::{Models, Training, train};
 pub use trainer::{TrainEvent, TrainResult};

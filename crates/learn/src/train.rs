@@ -38,6 +38,8 @@ pub struct Training<'a> {
     pub compute: &'a Compute,
     /// Where the models that the recipe names are found.
     pub models: Models<'a>,
+    /// A tokenizer's file, instead of the one that comes with the text tower's weights or is trained.
+    pub tokenizer: Option<&'a Path>,
     /// Where decoded recordings and the features of frozen towers are kept between runs.
     pub cache: Option<&'a Path>,
     /// Where the sentence encoder's embeddings are kept between runs.
@@ -92,6 +94,7 @@ fn train_here(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResu
         workers,
         compute,
         models,
+        tokenizer,
         cache,
         embeddings,
         written_by,
@@ -125,6 +128,7 @@ fn train_here(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResu
         workers,
         compute,
         find: models.folder,
+        tokenizer,
         embed: &mut embed,
         written_by,
         unchecked,

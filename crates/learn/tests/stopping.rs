@@ -41,6 +41,7 @@ fn run(
         workers: 2,
         compute: &hark_encode::Compute::cpu(1),
         find: &|_| Err(Error::NoSide),
+        tokenizer: None,
         embed: &mut embed,
         written_by: "a test",
         unchecked: false,

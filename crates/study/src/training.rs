@@ -1,13 +1,16 @@
-//! Trainings that share one place for models and caches.
+//! Trainings, and rehearsals of trainings, that share one place for models and caches.
 
 use std::fmt::Display;
 use std::path::PathBuf;
 
 use hark_encode::Compute;
+use hark_learn::rehearse::{Finding, Kind};
 use hark_learn::trainer::OnEvent;
-use hark_learn::{Error, Models, TrainResult, Training, train};
+use hark_learn::{Error, Machine, Models, Rehearsal, Rehearsed, TrainResult, Training, rehearse, train};
 use hark_models::ModelStore;
+use hark_work::files::explain;
 
+use crate::plan::Plan;
 use crate::runner::TrainRequest;
 
 /// Trains runs; what a recipe names, it finds in `models`.
@@ -29,6 +32,93 @@ impl Trainer {
     /// # Errors
     /// As [`hark_learn::train()`].
     pub fn train(&self, request: TrainRequest<'_>, on_event: OnEvent<'_>) -> Result<TrainResult, Error> {
+        let compute = Compute::on(request.recipe.training.device, request.threads)?;
+        self.with(request, &compute, |training| train(training, on_event))
+    }
+
+    /// Rehearses `trainings` runs like this one.
+    ///
+    /// # Errors
+    /// As [`hark_learn::rehearse()`].
+    pub fn rehearse(
+        &self,
+        request: TrainRequest<'_>,
+        trainings: u64,
+        machine: Machine<'_>,
+        on_event: OnEvent<'_>,
+    ) -> Result<Rehearsed, Error> {
+        let opened = Compute::on(request.recipe.training.device, request.threads);
+        let (compute, device) = match opened {
+            Ok(compute) => (compute, None),
+            Err(error) => (Compute::cpu(request.threads), Some(explain(&error))),
+        };
+        self.with(request, &compute, |training| {
+            let rehearsal = Rehearsal {
+                training,
+                trainings,
+                device,
+                machine,
+            };
+            rehearse(rehearsal, on_event)
+        })
+    }
+
+    /// Rehearses a study: its first training with graded relevance, if it has one, for all of them.
+    ///
+    /// # Errors
+    /// As [`Trainer::rehearse`].
+    pub fn rehearse_study(
+        &self,
+        plan: &Plan,
+        (threads, unchecked): (usize, bool),
+        machine: Machine<'_>,
+        on_event: OnEvent<'_>,
+    ) -> Result<Rehearsed, crate::Error> {
+        let mut recipes = Vec::new();
+        for variant in 0..plan.variants.len() {
+            if let Some(job) = plan.jobs.iter().find(|job| job.variant == variant) {
+                recipes.push((job, plan.recipe(job)?));
+            }
+        }
+        let graded = recipes
+            .iter()
+            .position(|(_, recipe)| recipe.objective.needs_teacher());
+        let (job, recipe) = recipes.swap_remove(graded.unwrap_or(0));
+        let request = TrainRequest {
+            recipe,
+            run: &job.folder,
+            resume: false,
+            threads,
+            workers: threads,
+            unchecked,
+        };
+        let mut rehearsed = self.rehearse(request, plan.jobs.len() as u64, machine, on_event)?;
+        // Others may start from models of their own.
+        for (_, recipe) in recipes {
+            if let Some(name) = recipe.training.init_from
+                && let Err(error) = self.models.find(&name)
+            {
+                rehearsed.findings.push(Finding {
+                    kind: Kind::Weights,
+                    what: format!(
+                        "training.init-from of {}: {}",
+                        recipe.objective.name,
+                        explain(&error)
+                    ),
+                    remedy: "train it first, or set training.init-from".into(),
+                });
+            }
+        }
+        Ok(rehearsed)
+    }
+
+    /// A request as a training, with what it finds in the models of this machine.
+    fn with<T>(
+        &self,
+        request: TrainRequest<'_>,
+        compute: &Compute,
+        work: impl FnOnce(Training<'_>) -> T,
+    ) -> T {
         let refused = |what: &str, error: &dyn Display| Error::Model {
             what: format!("{what}{error:#}"),
         };
@@ -37,22 +127,21 @@ impl Trainer {
             let opened = self.models.open_sentence_encoder(name);
             opened.map_err(|error| refused("objective.sentence-encoder: ", &error))
         };
-        let compute = Compute::on(request.recipe.training.device, request.threads)?;
-        let training = Training {
+        work(Training {
             recipe: request.recipe,
             run: request.run,
             resume: request.resume,
             workers: request.workers,
-            compute: &compute,
+            compute,
             models: Models {
                 folder: &folder,
                 sentence_encoder: &sentence_encoder,
             },
+            tokenizer: None,
             cache: Some(&self.cache),
             embeddings: Some(&self.embeddings),
             written_by: &self.written_by,
             unchecked: request.unchecked,
-        };
-        train(training, on_event)
+        })
     }
 }

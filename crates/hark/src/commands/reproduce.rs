@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, ValueEnum};
-use hark_learn::Recipe;
 use hark_learn::objective::ObjectiveKind;
 use hark_learn::trainer::OnEvent;
+use hark_learn::{Machine, Recipe};
 use hark_study::runner::{Keep, Program};
 use hark_study::{Plan, RunOptions, StudyEvent, StudyOverrides, TrainRequest, comparisons, report, tables};
 use indicatif::ProgressBar;
@@ -20,6 +20,7 @@ use crate::{output, progress};
 
 const EXAMPLES: &str = "Examples:
   hark reproduce recipes/soundscape-full.toml
+  hark reproduce recipes/clotho.toml --rehearse
   hark reproduce recipes/clotho.toml --folder studies/clotho
   hark reproduce recipes/clotho.toml --methods infonce,listnet-audio --seeds 3
   hark reproduce recipes/soundscape-full.toml --functions logistic,minmax --seeds 3
@@ -75,6 +76,9 @@ pub struct Args {
     /// Override a key of the recipe, such as training.epochs=3 (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Check everything the study needs, take three steps, estimate hours and disk, and throw it all away
+    #[arg(long)]
+    rehearse: bool,
     /// Continue although test recordings are missing; figures over fewer clips are not comparable
     #[arg(long)]
     allow_missing: bool,
@@ -110,6 +114,13 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(warning) = Recipe::epochs_warning(&args.recipe, &args.set)? {
         eprintln!("hark: warning: {warning}");
     }
+    let trainer = train::trainer(&home);
+    if args.rehearse {
+        let how = (args.threads.count().get(), args.device.unchecked);
+        return train::rehearsed(args.json, |on_event| {
+            Ok(trainer.rehearse_study(&plan, how, Machine::here(), on_event)?)
+        });
+    }
     let baseline = plan.baseline(args.baseline.as_deref())?;
     let options = RunOptions {
         jobs: args.jobs.map(NonZeroUsize::get),
@@ -129,7 +140,6 @@ pub fn run(args: &Args) -> Result<()> {
             platform: format!("{} {}", std::env::consts::ARCH, std::env::consts::OS),
         },
     };
-    let trainer = train::trainer(&home);
     let train = &|request: TrainRequest<'_>, on_event: OnEvent<'_>| trainer.train(request, on_event);
     let (generating, training) = (
         progress::items("generating soundscapes"),

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use hark_encode::DeviceName;
 use hark_learn::metrics_log::LoggedMetrics;
-use hark_learn::{Error, Recipe, TrainEvent, TrainResult, report, run};
+use hark_learn::trainer::OnEvent;
+use hark_learn::{Error, Machine, Recipe, Rehearsed, TrainEvent, TrainResult, report, run};
 use hark_soundscape as soundscape;
 use hark_study::{TrainRequest, Trainer};
 use hark_work::workers::lock;
@@ -29,6 +30,7 @@ const EXAMPLES: &str = "Examples:
   hark train recipes/soundscape-quick.toml --set objective.name=infonce
   hark train recipes/soundscape-quick.toml --resume
   hark train recipes/clotho.toml --device cuda:0 --set training.precision=bf16
+  hark train recipes/clotho.toml --device cuda:0 --rehearse
 
 A run is a folder: recipe.toml (resolved), metrics.jsonl, TensorBoard events, checkpoint.safetensors, the \
 models best/ and last/, report.md. A training that was interrupted, even with kill -9, continues with \
@@ -48,6 +50,9 @@ pub struct Args {
     /// Continue an interrupted training, with the changes that it began with
     #[arg(long)]
     resume: bool,
+    /// Check everything the training needs, take three steps, estimate hours and disk, and throw it all away
+    #[arg(long, conflicts_with = "resume")]
+    rehearse: bool,
     /// Threads that read recordings ahead of training [default: same as --threads]
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
@@ -90,15 +95,22 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let mut recipe = recipe;
     recipe.training.device = device;
-    let request = TrainRequest {
-        recipe: with_soundscapes(recipe, &home.soundscapes(), threads)?,
+    let mut request = TrainRequest {
+        recipe,
         run: &folder,
         resume: args.resume,
         threads,
         workers: args.workers.map_or(threads, NonZeroUsize::get),
         unchecked: args.device.unchecked,
     };
-    let outcome = shown(&trainer(&home), request, "training")?;
+    let trainer = trainer(&home);
+    if args.rehearse {
+        return rehearsed(args.json, |on_event| {
+            Ok(trainer.rehearse(request, 1, Machine::here(), on_event)?)
+        });
+    }
+    request.recipe = with_soundscapes(request.recipe, &home.soundscapes(), threads)?;
+    let outcome = shown(&trainer, request, "training")?;
     if args.json {
         let test = outcome.test.as_ref().map(|test| {
             json!({
@@ -125,6 +137,25 @@ pub fn run(args: &Args) -> Result<()> {
     eprintln!("{}", outcome.feeding);
     eprintln!("saved the model to {}", folder.join(run::BEST).display());
     Ok(())
+}
+
+/// Shows a rehearsal and prints what it found; an error if anything is missing.
+pub fn rehearsed(json: bool, rehearse: impl FnOnce(OnEvent<'_>) -> Result<Rehearsed>) -> Result<()> {
+    let line = Mutex::new(Line::new("rehearsal"));
+    let rehearsed = rehearse(&|event| lock(&line).show(&event));
+    lock(&line).clear();
+    let rehearsed = rehearsed?;
+    if json {
+        let mut value = serde_json::to_value(&rehearsed)?;
+        value["ready"] = rehearsed.is_ready().into();
+        output::print_json(&value)?;
+    } else {
+        output::print(&rehearsed.to_string())?;
+    }
+    match rehearsed.findings.len() {
+        0 => Ok(()),
+        missing => bail!("not ready: {} found", output::counted(missing, "problem")),
+    }
 }
 
 /// What cards and results name as their writer.

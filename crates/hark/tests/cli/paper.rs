@@ -267,6 +267,17 @@ fn run_the_recipes(captions: &dyn Captions) {
         let said = place.json(&["data", "check", "--recipe", &file, "--json"]);
         assert_eq!(said["complete"], Value::Bool(true), "{name}: {said:#}");
     }
+    // Nothing is missing, and nothing is left behind.
+    let file = recipe(&place, "clotho");
+    let rehearsal = smaller(&["reproduce", &file, "--rehearse", "--threads", "2", "--json"]);
+    let said = place.json(&rehearsal);
+    assert_eq!(said["ready"], Value::Bool(true), "{said:#}");
+    assert_eq!(
+        (&said["trainings"], &said["splits"][0]["clips"]),
+        (&20.into(), &12.into())
+    );
+    assert_eq!(said["steps"]["seconds"].as_array().unwrap().len(), 3);
+    assert!(!place.path("studies").exists() && !place.path("runs").exists());
     // Table II: four methods.
     for (name, data, queries) in [("clotho", "Clotho", 30), ("audiocaps", "AudioCaps", 30)] {
         let file = recipe(&place, name);

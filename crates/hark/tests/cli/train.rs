@@ -55,6 +55,40 @@ fn losses(run: &Path) -> Vec<(String, Value, Value)> {
 }
 
 #[test]
+fn a_rehearsal_says_that_all_is_there_or_what_is_missing() {
+    let place = Place::new();
+    let recipe = tiny();
+    let said = place.ok(&train(&recipe, "run", &["--rehearse"]));
+    assert!(
+        said.starts_with("rehearsal of tiny on cpu") && said.ends_with("\nready\n"),
+        "{said}"
+    );
+    let missing = [
+        "--rehearse",
+        "--json",
+        "--set",
+        "data.train=[{kind=\"clotho\",root=\"clotho\",split=\"development\"}]",
+        "--set",
+        "text.weights=roberta-large",
+    ];
+    let output = place.run(&train(&recipe, "run", &missing));
+    assert_eq!(output.status.code(), Some(1));
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&said["ready"], &said["findings"][0]["kind"]),
+        (&false.into(), &"dataset".into())
+    );
+    assert!(
+        text(&output.stderr).contains("not ready: 2 problems found"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(said["steps"]["pairs"], 4, "the steps are taken all the same");
+    assert!(!place.path("run").exists() && !place.path("run.rehearsal").exists());
+    place.misused(&train(&recipe, "run", &["--rehearse", "--resume"]));
+}
+
+#[test]
 fn a_run_leaves_models_logs_and_a_report() {
     let place = Place::new();
     let recipe = tiny();

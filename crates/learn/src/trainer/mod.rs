@@ -58,6 +58,8 @@ pub struct TrainOptions<'a> {
     pub compute: &'a Compute,
     /// Finds models by name.
     pub find: FindModel<'a>,
+    /// A tokenizer's file, instead of the one that comes with the text tower's weights or is trained.
+    pub tokenizer: Option<&'a Path>,
     /// The sentence encoder's unit vectors of captions.
     pub embed: crate::caption_embeddings::Embed<'a>,
     /// What is written into the card as the program's name.

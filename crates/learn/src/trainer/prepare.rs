@@ -40,6 +40,7 @@ impl Trainer {
             workers,
             compute,
             find,
+            tokenizer: given,
             embed,
             written_by,
             unchecked,
@@ -58,7 +59,7 @@ impl Trainer {
 
         let captions: Vec<&str> = train.pairs.iter().map(|pair| pair.caption.as_str()).collect();
         let stored = Some(run.path(run::TOKENIZER)).filter(|path| resume && path.exists());
-        let tokenizer = network::tokenizer(&mut recipe, &captions, stored.as_deref(), find)?;
+        let tokenizer = network::tokenizer(&mut recipe, &captions, stored.as_deref().or(given), find)?;
         run.write(run::TOKENIZER, tokenizer.as_bytes())?;
         let name = format!("{} ({})", train.name, recipe.name);
         // A training that goes on may have outlived the models that it began with; its own card has what theirs said.

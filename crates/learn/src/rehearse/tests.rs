@@ -1,0 +1,315 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hark_encode::Compute;
+use hark_encode::sentence::{SentenceModel, StaticEncoder};
+use hark_soundscape as soundscape;
+use hark_work::progress::no_progress;
+
+use super::*;
+
+const GB: u64 = 1_000_000_000;
+
+/// A folder with Clotho's layout and a recipe of small towers that trains on it.
+struct Place {
+    folder: tempfile::TempDir,
+    recipe: Recipe,
+}
+
+impl Place {
+    fn new(set: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../hark/tests/recipes/tiny.toml");
+        let set: Vec<String> = set.iter().map(ToString::to_string).collect();
+        let mut recipe = Recipe::read(&path, &set).unwrap();
+        let config = recipe.soundscapes.take().unwrap();
+        let sounds = folder.path().join("sounds");
+        soundscape::generate(&config, &sounds, 2, &no_progress).unwrap();
+        let recipe = recipe.with_soundscapes_at(&sounds);
+        Self { folder, recipe }
+    }
+
+    fn run(&self) -> PathBuf {
+        self.folder.path().join("runs/tiny")
+    }
+
+    fn rehearse(&self, machine: Machine<'_>) -> Result<Rehearsed, Error> {
+        self.rehearse_with(machine, &|_| ControlFlow::Continue(()))
+    }
+
+    fn rehearse_with(&self, machine: Machine<'_>, on_event: OnEvent<'_>) -> Result<Rehearsed, Error> {
+        let compute = Compute::cpu(1);
+        let missing = |name: &str| {
+            Err(Error::Model {
+                what: format!("no model {name}"),
+            })
+        };
+        let sentence_encoder = |name: &str| match name {
+            BUILT_IN => Ok(SentenceModel::Static(Box::new(
+                StaticEncoder::built_in().unwrap(),
+            ))),
+            other => Err(Error::Model {
+                what: format!("no encoder {other}"),
+            }),
+        };
+        let cache = self.folder.path().join("cache");
+        let run = self.run();
+        let training = Training {
+            recipe: self.recipe.clone(),
+            run: &run,
+            resume: false,
+            workers: 2,
+            compute: &compute,
+            models: Models {
+                folder: &missing,
+                sentence_encoder: &sentence_encoder,
+            },
+            tokenizer: None,
+            cache: Some(&cache),
+            embeddings: None,
+            written_by: "a test",
+            unchecked: false,
+        };
+        let rehearsal = Rehearsal {
+            training,
+            trainings: 20,
+            device: None,
+            machine,
+        };
+        let rehearsed = rehearse(rehearsal, on_event);
+        let left: Vec<_> = fs_err::read_dir(self.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["sounds"], "a rehearsal leaves nothing behind");
+        rehearsed
+    }
+}
+
+/// More than enough of everything.
+fn ample() -> Machine<'static> {
+    Machine {
+        free_memory: &|| Some(100 * GB),
+        used_memory: &|| Some(GB),
+        free_disk: &|_| Some(1000 * GB),
+    }
+}
+
+fn kinds(rehearsed: &Rehearsed) -> Vec<Kind> {
+    rehearsed.findings.iter().map(|finding| finding.kind).collect()
+}
+
+#[test]
+fn a_training_that_lacks_nothing_is_ready() {
+    let place = Place::new(&[]);
+    let rehearsed = place.rehearse(ample()).unwrap();
+    assert!(rehearsed.is_ready(), "{:?}", rehearsed.findings);
+    let steps = rehearsed.steps.as_ref().unwrap();
+    assert_eq!((steps.seconds.len(), steps.pairs, steps.chunk), (3, 4, 4));
+    assert!(steps.checkpoint_bytes > steps.model_bytes && steps.cache_bytes > 0);
+    assert!(steps.resume_seconds > 0.0 && steps.validation_seconds > 0.0);
+    let estimate = rehearsed.estimate.as_ref().unwrap();
+    // 120 pairs in batches of four, two of which make a step; three epochs.
+    assert_eq!(estimate.steps, 45);
+    assert!(estimate.all_hours > 10.0 * estimate.hours);
+    assert_eq!(rehearsed.teacher.as_ref().unwrap().captions, 120);
+    let text = rehearsed.to_string();
+    assert!(
+        text.ends_with("\nready\n") && text.contains("24 clips, 120 captions"),
+        "{text}"
+    );
+    assert!(text.contains("20 trainings one after the other"), "{text}");
+}
+
+/// All that is missing is told at once, and the steps are taken all the same.
+#[test]
+fn a_missing_folder_and_missing_models_are_all_found() {
+    let mut place = Place::new(&["objective.sentence-encoder=all-mpnet-base-v2"]);
+    let gone = place.folder.path().join("gone");
+    place.recipe.data.train = vec![DatasetConfig::Clotho {
+        root: gone.clone(),
+        split: "development".into(),
+    }];
+    place.recipe.data.validation = vec![DatasetConfig::Clotho {
+        root: "clotho".into(),
+        split: "validation".into(),
+    }];
+    place.recipe.audio.as_mut().unwrap().weights = Some("passt-s".into());
+    place.recipe.text.as_mut().unwrap().weights = Some("roberta-large".into());
+    let rehearsed = place.rehearse(ample()).unwrap();
+    let expected = [
+        Kind::Dataset,
+        Kind::Dataset,
+        Kind::Weights,
+        Kind::Weights,
+        Kind::SentenceEncoder,
+    ];
+    assert_eq!(kinds(&rehearsed), expected, "{:?}", rehearsed.findings);
+    let found = |nth: usize| &rehearsed.findings[nth];
+    assert!(
+        found(0).what.contains(&gone.display().to_string()),
+        "{:?}",
+        found(0)
+    );
+    assert!(found(1).remedy.contains("hark data add clotho"), "{:?}", found(1));
+    assert!(
+        found(2).remedy.contains("hark models pull passt-s"),
+        "{:?}",
+        found(2)
+    );
+    assert_eq!(rehearsed.random_weights, ["passt-s", "roberta-large"]);
+    assert!(rehearsed.teacher.as_ref().unwrap().stands_in);
+    // Generated clips as long as Clotho's, and as many as it has.
+    let train = &rehearsed.splits[0];
+    assert!(train.generated && train.mean_seconds > 15.0 && train.mean_seconds < 30.0);
+    assert_eq!((train.clips, train.captions), (Some(3839), Some(19_195)));
+    assert_eq!(rehearsed.steps.as_ref().unwrap().seconds.len(), 3);
+    assert!(rehearsed.estimate.is_some());
+    let text = rehearsed.to_string();
+    assert!(!text.contains("\nready") && text.contains("  5. "), "{text}");
+}
+
+#[test]
+fn a_broken_clip_and_a_missing_one_are_found() {
+    let place = Place::new(&[]);
+    let clip = |name: &str| place.folder.path().join("sounds/development").join(name);
+    let bytes = fs_err::read(clip("development_00003.flac")).unwrap();
+    fs_err::write(clip("development_00003.flac"), &bytes[..bytes.len() / 2]).unwrap();
+    fs_err::remove_file(clip("development_00005.flac")).unwrap();
+    let rehearsed = place.rehearse(ample()).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Recording, Kind::Recording]);
+    let found = [&rehearsed.findings[0].what, &rehearsed.findings[1].what];
+    assert!(
+        found[0].contains("1 of 24 recordings missing") && found[0].contains("development_00005"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].contains("1 of 23") && found[1].contains("development_00003"),
+        "{found:?}"
+    );
+    assert!(rehearsed.steps.is_some());
+}
+
+#[test]
+fn too_little_memory_for_the_parameters_is_found_before_a_step() {
+    let place = Place::new(&[]);
+    let little = Machine {
+        free_memory: &|| Some(1000),
+        ..ample()
+    };
+    let rehearsed = place.rehearse(little).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Memory]);
+    assert!(
+        rehearsed.findings[0].what.contains("no step was tried"),
+        "{:?}",
+        rehearsed.findings
+    );
+    assert!(rehearsed.steps.is_none());
+}
+
+/// Every look at the memory of the process sees a gigabyte more: far more than is free, by the second look.
+#[test]
+fn too_little_memory_for_the_recipes_chunk_is_found_and_a_smaller_one_named() {
+    let place = Place::new(&["training.batch=8"]);
+    let looks = AtomicUsize::new(0);
+    let little = Machine {
+        free_memory: &|| Some(GB / 2),
+        used_memory: &|| Some(looks.fetch_add(1, Ordering::Relaxed) as u64 * GB),
+        ..ample()
+    };
+    let rehearsed = place.rehearse(little).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Memory]);
+    let found = &rehearsed.findings[0];
+    assert!(found.what.contains("chunks of 8 pairs"), "{found:?}");
+    assert!(found.remedy.contains("gradient-checkpointing"), "{found:?}");
+    // The recipe's own chunk was not tried.
+    assert_eq!(rehearsed.steps.as_ref().unwrap().chunk, 2);
+}
+
+#[test]
+fn too_little_disk_is_found_before_and_after_the_steps() {
+    let place = Place::new(&[]);
+    let full = Machine {
+        free_disk: &|_| Some(1000),
+        ..ample()
+    };
+    let rehearsed = place.rehearse(full).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Disk]);
+    assert!(rehearsed.steps.is_none() && rehearsed.findings[0].what.contains("no step was tried"));
+    // Enough for a checkpoint, and not for the models of twenty trainings.
+    let small = Machine {
+        free_disk: &|_| Some(1 << 20),
+        ..ample()
+    };
+    let rehearsed = place.rehearse(small).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Disk], "{:?}", rehearsed.findings);
+    assert!(rehearsed.steps.is_some() && rehearsed.findings[0].what.contains("runs will take"));
+    // The cache on a disk of its own.
+    let cache_is_full = Machine {
+        free_disk: &|folder| Some(if folder.ends_with("cache") { 1 } else { GB }),
+        ..ample()
+    };
+    let rehearsed = place.rehearse(cache_is_full).unwrap();
+    assert!(
+        rehearsed.findings[0].what.contains("cache will take"),
+        "{:?}",
+        rehearsed.findings
+    );
+}
+
+#[test]
+fn a_set_that_is_smaller_than_a_step_is_found() {
+    let place = Place::new(&["training.batch=100"]);
+    let rehearsed = place.rehearse(ample()).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Training], "{:?}", rehearsed.findings);
+    assert!(
+        rehearsed.findings[0].what.contains("fewer than the 200"),
+        "{:?}",
+        rehearsed.findings
+    );
+}
+
+#[test]
+fn a_rehearsal_can_be_cancelled_at_any_event() {
+    let place = Place::new(&[]);
+    let count = AtomicUsize::new(0);
+    let counting = |_: TrainEvent<'_>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    };
+    place.rehearse_with(ample(), &counting).unwrap();
+    let all = count.into_inner();
+    for stop in (0..all * 3 / 4).step_by((all / 12).max(1)) {
+        let left = AtomicUsize::new(stop);
+        let stopping =
+            |_: TrainEvent<'_>| match left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
+            {
+                Ok(_) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            };
+        let stopped = place.rehearse_with(ample(), &stopping);
+        assert!(
+            matches!(stopped, Err(Error::Cancelled)),
+            "event {stop} of {all}: {stopped:?}"
+        );
+    }
+}
+
+#[test]
+fn what_a_killed_rehearsal_left_is_replaced_and_other_folders_are_not() {
+    let place = Place::new(&[]);
+    let left = place.folder.path().join("runs/tiny.rehearsal");
+    fs_err::create_dir_all(&left).unwrap();
+    fs_err::write(left.join("mine"), "x").unwrap();
+    let run = place.run();
+    assert!(matches!(Scratch::beside(&run), Err(Error::NotARehearsal { .. })));
+    fs_err::write(left.join(MARK), "").unwrap();
+    drop(Scratch::beside(&run).unwrap());
+    assert!(!left.exists() && left.parent().unwrap().exists());
+    fs_err::remove_dir(left.parent().unwrap()).unwrap();
+    drop(Scratch::beside(&run).unwrap());
+    assert!(
+        !left.parent().unwrap().exists(),
+        "folders that it made are removed as well"
+    );
+}
