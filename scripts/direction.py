@@ -27,6 +27,7 @@ ALLOWED = {
     "hark-relevance": {"hark-nearest", "hark-work"},
     "hark-corpus": {"hark-audio", "hark-work"},
     "hark-soundscape": {"hark-audio", "hark-corpus", "hark-work"},
+    "hark-datasets": {"hark-audio", "hark-corpus", "hark-download", "hark-work"},
     "hark-encode": {"hark-audio", "hark-kernels", "hark-nearest", "hark-torchfile", "hark-work"},
     "hark-download": {"hark-work"},
     "hark-models": {"hark-download", "hark-encode", "hark-work"},
@@ -67,6 +68,7 @@ OWNERS = {
     "tokio": {"hark-serve"},
     # The network.
     "ureq": {"hark-download"},
+    "sevenz-rust2": {"hark-datasets"},
     # The command line.
     "clap": PROGRAMS,
     "anyhow": PROGRAMS,

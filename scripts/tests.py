@@ -6,15 +6,16 @@ A test in a binary or module called needs_NAME needs NAME, and fails without it.
   postgres   a PostgreSQL server with pgvector, which this starts (scripts/postgres.py)
   openssl    the program, to reach that server over TLS
   browser    chromium and two Node packages (scripts/browser)
+  archivers  the programs 7z, zip and unzip
   mount      the right to mount a small disk in memory, as root has it
   data       datasets in HARK_DATA, else in shared/data beside the repository
   weights    the sentence encoder all-mpnet-base-v2 in the user's model store
 
-scripts/setup installs the first three. Tests whose needs are met are run; the others are skipped and listed at the end, with the
+scripts/setup installs the first four. Tests whose needs are met are run; the others are skipped and listed at the end, with the
 reason. With --require, a need that is not met is an error, found before anything is built.
 
   scripts/tests.py                              all tests
-  scripts/tests.py --require postgres,browser   as in CI
+  scripts/tests.py --require postgres,browser,archivers   as in CI
   scripts/tests.py -p hark-catalogue search     tests of one crate with "search" in their names
 """
 
@@ -69,6 +70,10 @@ class Needs:
         probe = subprocess.run([ROOT / "scripts" / "browser", "--probe"], stdout=subprocess.PIPE, text=True)
         return probe.stdout.strip() if probe.returncode else None
 
+    def archivers(self) -> str | None:
+        absent = [program for program in ["7z", "zip", "unzip"] if not shutil.which(program)]
+        return f"the program {absent[0]} is not on the PATH" if absent else None
+
     def mount(self) -> str | None:
         with tempfile.TemporaryDirectory() as folder:
             try:
@@ -95,7 +100,7 @@ class Needs:
         return f"{WEIGHTS} is not in the model store; run hark models pull {WEIGHTS}"
 
 
-NEEDS = ["postgres", "openssl", "browser", "mount", "data", "weights"]
+NEEDS = ["postgres", "openssl", "browser", "archivers", "mount", "data", "weights"]
 # What can be looked for before anything is built.
 EARLY = [need for need in NEEDS if need != "weights"]
 

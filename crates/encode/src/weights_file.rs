@@ -186,15 +186,15 @@ pub fn gradients(module: &impl Module, gradients: Gradients, take: &mut dyn FnMu
     });
 }
 
+/// Finds a parameter's numbers by its name and shape.
+type Numbers<'a> = &'a dyn Fn(&str, &[usize]) -> Result<Vec<f32>, Error>;
+
 /// Gives every parameter of a network the numbers that `numbers` finds for its name and shape. What they are before is not looked
 /// at, so that memory which a blank network has never touched stays untouched until then.
-fn fill<M: Module>(
-    module: M,
-    numbers: &dyn Fn(&str, &[usize]) -> Result<Vec<f32>, Error>,
-) -> Result<M, Error> {
+fn fill<M: Module>(module: M, numbers: Numbers<'_>) -> Result<M, Error> {
     struct Filling<'a> {
         names: Names,
-        numbers: &'a dyn Fn(&str, &[usize]) -> Result<Vec<f32>, Error>,
+        numbers: Numbers<'a>,
         failed: Option<Error>,
     }
     impl ModuleMapper for Filling<'_> {

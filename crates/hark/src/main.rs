@@ -34,7 +34,7 @@ enum Command {
     Relevance(commands::relevance::Command),
     /// Embed recordings or texts, to a NumPy file
     Embed(commands::embed::Args),
-    /// Check, summarize and generate datasets
+    /// Download, check, summarize and generate datasets
     #[command(subcommand)]
     Data(commands::data::Command),
     /// Train a model from a recipe

@@ -78,7 +78,7 @@ pub fn share(what: &str) -> ProgressBar {
     bar("{prefix} {bar:30} {percent}%, {msg}{left}", what)
 }
 
-/// Files on their way here: one bar for all that are under way.
+/// Files on their way here, and what is made of them: one bar for all that is under way.
 pub struct Downloads {
     bar: ProgressBar,
     /// Bytes of each file that are done, and all of them.
@@ -112,8 +112,16 @@ impl Downloads {
             (_, 0 | 1) => file.to_owned(),
             (_, others) => format!("{file} and {} more", others - 1),
         });
+        set_style(&self.bar, BYTES);
         let sum = |of: fn(&(u64, u64)) -> u64| files.values().map(of).sum();
         show(&self.bar, sum(|file| file.0), sum(|file| file.1))
+    }
+
+    /// Shows pieces of other work; `Break` if the user wants to stop.
+    pub fn count(&self, what: String, done: u64, total: u64) -> ControlFlow<()> {
+        self.bar.set_prefix(what);
+        set_style(&self.bar, ITEMS);
+        show(&self.bar, done, total)
     }
 
     /// Shows a line of text instead of bytes; `Break` if the user wants to stop.

@@ -69,7 +69,11 @@ pub fn of_recipe(path: &Path, places: Places<'_>) -> Result<Vec<RecipeSet>, Erro
 ///
 /// # Errors
 /// As [`of_recipe`]; [`Error::Cancelled`].
-pub fn reading_cost(path: &Path, places: Places<'_>, progress: Progress<'_>) -> Result<Option<ReadingCost>, Error> {
+pub fn reading_cost(
+    path: &Path,
+    places: Places<'_>,
+    progress: Progress<'_>,
+) -> Result<Option<ReadingCost>, Error> {
     let recipe = Recipe::read(path, &[])?;
     let sets = of_recipe(path, places)?.into_iter();
     let sets: Vec<DatasetConfig> = sets

@@ -127,6 +127,7 @@ pub struct Recordings {
 /// What to generate. The default is a dataset of medium size: 600, 100 and 200 clips of four seconds, twenty kinds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[allow(clippy::struct_excessive_bools)] // keys of a file that stand beside each other, not states
 pub struct Config {
     /// The random seed.
     pub seed: u64,

@@ -787,7 +787,7 @@ fn soundscapes_that_cannot_be_are_refused_before_a_folder_is_made() {
 fn help_shows_the_defaults_and_examples() {
     let place = Place::new();
     insta::assert_snapshot!("help-data", place.ok(&["data", "--help"]));
-    for command in ["check", "stats", "make-soundscapes"] {
+    for command in ["pull", "check", "stats", "make-soundscapes"] {
         let help = place.ok(&["data", command, "--help"]);
         assert!(
             help.contains(&format!("Examples:\n  hark data {command}")),

@@ -5,6 +5,7 @@
 mod bad_input;
 mod commands;
 mod data;
+mod data_pull;
 mod devices;
 mod evaluate;
 mod everyday;

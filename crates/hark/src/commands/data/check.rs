@@ -48,10 +48,10 @@ pub struct Args {
 }
 
 /// A checked set and what the report calls it.
-struct Checked {
-    title: String,
-    part: Option<&'static str>,
-    set: CheckedSet,
+pub struct Checked {
+    pub title: String,
+    pub part: Option<&'static str>,
+    pub set: CheckedSet,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -124,7 +124,7 @@ fn write_missing(path: &Path, checked: &[Checked]) -> Result<()> {
     })
 }
 
-fn told(Checked { part, set, .. }: &Checked) -> Value {
+pub fn told(Checked { part, set, .. }: &Checked) -> Value {
     let state = &set.state;
     let left_out = |left: &Skipped| json!({"id": left.id, "path": left.path, "captions": left.captions});
     let missing: Vec<Value> = state.missing.iter().map(left_out).collect();
@@ -151,7 +151,7 @@ fn told(Checked { part, set, .. }: &Checked) -> Value {
     })
 }
 
-fn report(Checked { title, set, .. }: &Checked, depth: Check) -> String {
+pub fn report(Checked { title, set, .. }: &Checked, depth: Check) -> String {
     let state = &set.state;
     let verdict = if set.is_complete() {
         "complete"

@@ -1,8 +1,9 @@
-//! `hark data`: check datasets, describe them, name them, and generate soundscapes.
+//! `hark data`: download datasets, check, describe and name them, and generate soundscapes.
 
 mod add;
 mod check;
 mod make_soundscapes;
+mod pull;
 mod sets;
 mod stats;
 
@@ -11,6 +12,8 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Download a dataset, unpack it and check it
+    Pull(pull::Args),
     /// Check that datasets are complete, and say what to do if not
     Check(check::Args),
     /// Summarize datasets: captions, words, hours, formats, likely false negatives
@@ -25,6 +28,7 @@ pub enum Command {
 
 pub fn run(command: Command) -> Result<()> {
     match command {
+        Command::Pull(args) => pull::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Add(args) => add::run(&args),

@@ -1,0 +1,445 @@
+//! A dataset to a folder: the plan first, then files, archives one list after the other, and recordings of videos.
+//!
+//! | in the folder | |
+//! |---|---|
+//! | `hark-pull.json` | what was downloaded, with its checksums |
+//! | `.hark-pull` | archives under way, and which of their entries are unpacked |
+//! | `archives` | archives that are kept |
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use fs_err::File;
+use hark_download::{Client, Remote};
+use hark_work::progress::no_progress;
+use hark_work::workers::{lock, map};
+
+use crate::journal::Journal;
+use crate::published::{Needed, Origin, Packed, Published};
+use crate::record::{Record, RecordedFile};
+use crate::unpack::{Job, sweep};
+use crate::videos::{self, Programs, Unavailable};
+use crate::{Error, Form, space};
+
+/// The folder for what is under way.
+const WORK: &str = ".hark-pull";
+/// The folder for archives that are kept.
+const ARCHIVES: &str = "archives";
+
+/// What to pull, where to and how.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The dataset.
+    pub dataset: &'static Published,
+    /// Its folder, which need not exist.
+    pub folder: PathBuf,
+    /// The splits to pull; all, if none is named.
+    pub splits: Vec<String>,
+    /// No recordings.
+    pub captions_only: bool,
+    /// Archives stay in `archives` when they are unpacked.
+    pub keep_archives: bool,
+    /// Form of the recordings.
+    pub form: Form,
+    /// Downloads at a time.
+    pub parallel: NonZeroUsize,
+    /// Threads that unpack and convert.
+    pub threads: NonZeroUsize,
+    /// What fetches the recordings of videos.
+    pub programs: Programs,
+}
+
+/// What a pull is doing.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// Of a file on its way.
+    Download(hark_download::Event<'a>),
+    /// Entries of an archive become files.
+    Unpacking {
+        /// Name of the archive.
+        archive: &'a str,
+        /// Entries that are done.
+        done: u64,
+        /// All entries.
+        total: u64,
+    },
+    /// Recordings of videos are fetched.
+    Videos {
+        /// The split.
+        split: &'a str,
+        /// Clips that are done.
+        done: u64,
+        /// All clips.
+        total: u64,
+        /// Clips that could not be had.
+        unavailable: u64,
+    },
+}
+
+/// Called for every [`Event`], from any thread but never from two at once; `Break` cancels the pull, which a later one
+/// continues.
+pub type OnEvent<'a> = &'a (dyn Fn(Event<'_>) -> ControlFlow<()> + Sync);
+
+/// What a pull will take.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    request: &'a Request,
+    client: &'a Client,
+    needed: Needed,
+    /// Every file that will be downloaded.
+    pub files: Vec<PlannedFile>,
+    /// Files that are here already, and archives that are unpacked.
+    pub done: usize,
+    /// Free bytes of the folder's disk, where the system says it.
+    pub free: Option<u64>,
+}
+
+/// A file that will be downloaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedFile {
+    /// Its name.
+    pub name: String,
+    /// Its length, if the server says it.
+    pub bytes: Option<u64>,
+    /// Bytes of it that an earlier run has left.
+    pub here: u64,
+    /// Whether its publisher states a checksum.
+    pub is_checked: bool,
+}
+
+/// What a pull did.
+#[derive(Debug, Default)]
+pub struct Pulled {
+    /// All files that were downloaded to the folder, now or before, by name.
+    pub files: Vec<(String, RecordedFile)>,
+    /// Recordings out of archives.
+    pub recordings: u64,
+    /// Bytes that these recordings have in the archives.
+    pub original_bytes: u64,
+    /// Bytes that they have in the folder.
+    pub written_bytes: u64,
+    /// What could not be had, by split of AudioCaps.
+    pub unavailable: Vec<Unavailable>,
+    /// What went wrong without ending the pull, in words.
+    pub remarks: Vec<String>,
+}
+
+impl Request {
+    /// What the pull will take. Servers are asked for the lengths of files; nothing is downloaded or written.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSplit`], [`Error::OtherDataset`], [`Error::OtherForm`], [`Error::NoProgram`], and what the network does.
+    pub fn plan<'a>(&'a self, client: &'a Client) -> Result<Plan<'a>, Error> {
+        let splits = self.dataset.splits(&self.splits)?;
+        let record = self.record()?;
+        let mut needed = self.dataset.needed(&splits, self.captions_only, client)?;
+        if !needed.videos.is_empty() {
+            self.programs.check()?;
+        }
+        let mut done = 0;
+        let mut wanted: Vec<&mut Origin> = Vec::new();
+        for (origin, place) in needed.files.iter_mut().chain(&mut needed.extras) {
+            if is_here(&record, origin, &self.folder.join(place)) {
+                done += 1;
+            } else {
+                wanted.push(origin);
+            }
+        }
+        for packed in needed.archives.iter_mut().flatten() {
+            if Journal::read(&self.journal(&packed.name), &self.folder, &self.form.to_string())?.is_complete {
+                done += 1;
+            } else {
+                wanted.extend(&mut packed.parts);
+            }
+        }
+        let lengths = map(
+            &wanted,
+            self.parallel.get(),
+            &no_progress,
+            |origin| match origin.bytes {
+                // Not every server answers this question; what is there is seen when it is downloaded.
+                None => match client.length(&origin.url, None) {
+                    Err(hark_download::Error::Status { .. }) => Ok(None),
+                    other => other,
+                },
+                known => Ok(known),
+            },
+        )?;
+        let mut files = Vec::new();
+        for (origin, length) in wanted.iter_mut().zip(lengths) {
+            origin.told = length?;
+            let at = self.archive(&origin.name);
+            files.push(PlannedFile {
+                name: origin.name.clone(),
+                bytes: origin.told,
+                here: size(&at).max(size(&at.with_added_extension("part"))),
+                is_checked: origin.checksum.is_some(),
+            });
+        }
+        Ok(Plan {
+            request: self,
+            client,
+            needed,
+            files,
+            done,
+            free: space::free(&self.folder),
+        })
+    }
+
+    fn record(&self) -> Result<Record, Error> {
+        Record::open(&self.folder, self.dataset.name, &self.form.to_string())
+    }
+
+    fn work(&self) -> PathBuf {
+        self.folder.join(WORK)
+    }
+
+    /// Where an archive is, or is downloaded to. One that is among the kept ones is used and stays.
+    fn archive(&self, name: &str) -> PathBuf {
+        let kept = self.folder.join(ARCHIVES).join(name);
+        if self.keep_archives || kept.is_file() {
+            kept
+        } else {
+            self.work().join(name)
+        }
+    }
+
+    fn journal(&self, archive: &str) -> PathBuf {
+        self.work().join(format!("{archive}.unpacked"))
+    }
+}
+
+fn remote(origin: &Origin, target: PathBuf) -> Remote {
+    Remote {
+        name: origin.name.clone(),
+        url: origin.url.clone(),
+        target,
+        bytes: origin.bytes,
+        checksum: origin.checksum.clone(),
+        token: None,
+    }
+}
+
+/// The length of a file; 0 if there is none.
+fn size(path: &Path) -> u64 {
+    fs_err::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
+/// Whether a file was downloaded and is as long as it was.
+fn is_here(record: &Record, origin: &Origin, path: &Path) -> bool {
+    record
+        .files
+        .get(&origin.name)
+        .is_some_and(|file| fs_err::metadata(path).is_ok_and(|metadata| metadata.len() == file.bytes))
+}
+
+impl Plan<'_> {
+    /// Bytes that are still to come, of the files whose length is known.
+    pub fn bytes_left(&self) -> u64 {
+        let left = self
+            .files
+            .iter()
+            .filter_map(|file| Some(file.bytes?.saturating_sub(file.here)));
+        left.sum()
+    }
+
+    /// Splits of which recordings are fetched one by one.
+    pub fn videos(&self) -> &[&'static str] {
+        &self.needed.videos
+    }
+
+    /// What was asked for.
+    pub fn request(&self) -> &Request {
+        self.request
+    }
+
+    /// Downloads what is not here, and unpacks it. Killed or cancelled, the same call continues and ends with the same files.
+    ///
+    /// # Errors
+    /// Any [`Error`]. What is finished stays.
+    ///
+    /// # Panics
+    /// If `on_event` panics.
+    pub fn run(&self, on_event: OnEvent<'_>) -> Result<Pulled, Error> {
+        let request = self.request;
+        fs_err::create_dir_all(request.work())?;
+        let path = request.work().join("lock");
+        let turn = File::create(path)?;
+        if turn.file().try_lock().is_err() {
+            return Err(Error::InUse {
+                folder: request.folder.clone(),
+            });
+        }
+        sweep(&request.folder)?;
+        sweep(&request.work())?;
+        let pulling = Pulling {
+            request,
+            client: self.client,
+            record: Mutex::new(request.record()?),
+            fault: Mutex::new(None),
+            on_event,
+        };
+        let mut pulled = Pulled::default();
+        pulling.files(&self.needed.files)?;
+        for extra in &self.needed.extras {
+            match pulling.files(std::slice::from_ref(extra)) {
+                Err(Error::Download(error @ hark_download::Error::Status { .. })) => {
+                    pulled
+                        .remarks
+                        .push(format!("{error}; it is useful, and not part of the dataset"));
+                }
+                other => other?,
+            }
+        }
+        for list in &self.needed.archives {
+            pulling.archives(list, &mut pulled)?;
+        }
+        for split in &self.needed.videos {
+            let on_clips = |done, total, unavailable| {
+                on_event(Event::Videos {
+                    split,
+                    done,
+                    total,
+                    unavailable,
+                })
+            };
+            let job = videos::Job {
+                folder: &request.folder,
+                work: &request.work().join("videos"),
+                split,
+                programs: &request.programs,
+                parallel: request.parallel.get(),
+            };
+            pulled.unavailable.push(job.run(&on_clips)?);
+        }
+        let record = lock(&pulling.record);
+        record.write(&request.folder)?;
+        pulled.files = record.files.clone().into_iter().collect();
+        Ok(pulled)
+    }
+}
+
+/// A pull under way.
+struct Pulling<'a> {
+    request: &'a Request,
+    client: &'a Client,
+    record: Mutex<Record>,
+    /// Why the record could not be written.
+    fault: Mutex<Option<Error>>,
+    on_event: OnEvent<'a>,
+}
+
+impl Pulling<'_> {
+    /// Downloads files, each of which takes its place when it is complete.
+    fn files(&self, list: &[(Origin, String)]) -> Result<(), Error> {
+        let request = self.request;
+        let place = |place: &String| request.folder.join(place);
+        let is_missing = |file: &&(Origin, String)| !is_here(&lock(&self.record), &file.0, &place(&file.1));
+        let missing: Vec<&(Origin, String)> = list.iter().filter(is_missing).collect();
+        let aside = |origin: &Origin| request.work().join(&origin.name);
+        self.fetch(missing.iter().map(|(origin, _)| (origin, aside(origin))))?;
+        for (origin, at) in missing {
+            let target = place(at);
+            if let Some(parent) = target.parent() {
+                fs_err::create_dir_all(parent)?;
+            }
+            fs_err::rename(aside(origin), target)?;
+        }
+        Ok(())
+    }
+
+    /// Downloads files that are not here, and records each when it is complete.
+    fn fetch<'o>(&self, files: impl Iterator<Item = (&'o Origin, PathBuf)>) -> Result<(), Error> {
+        let (mut remotes, mut left) = (Vec::new(), 0);
+        for (origin, target) in files {
+            if is_here(&lock(&self.record), origin, &target) {
+                continue;
+            }
+            if let Some(parent) = target.parent() {
+                fs_err::create_dir_all(parent)?;
+            }
+            let here = size(&target).max(size(&target.with_added_extension("part")));
+            left += origin
+                .bytes
+                .or(origin.told)
+                .unwrap_or_default()
+                .saturating_sub(here);
+            remotes.push(remote(origin, target));
+        }
+        space::need(&self.request.folder, left, "the download".to_owned())?;
+        let on_event = |event: hark_download::Event<'_>| {
+            if let hark_download::Event::Finished { file, fetched } = event
+                && let Some(remote) = remotes.iter().find(|remote| remote.name == file)
+                && let Err(error) = self.note(remote, fetched)
+            {
+                *lock(&self.fault) = Some(error);
+                return ControlFlow::Break(());
+            }
+            (self.on_event)(Event::Download(event))
+        };
+        let fetched = self.client.fetch_all(&remotes, self.request.parallel, &on_event);
+        if let Some(fault) = lock(&self.fault).take() {
+            return Err(fault);
+        }
+        fetched?;
+        Ok(())
+    }
+
+    fn note(&self, remote: &Remote, fetched: &hark_download::Fetched) -> Result<(), Error> {
+        let stated = remote.checksum.as_ref().map(ToString::to_string);
+        let mut record = lock(&self.record);
+        let file = RecordedFile::new(&remote.url, fetched, stated);
+        record.files.insert(remote.name.clone(), file);
+        record.write(&self.request.folder)
+    }
+
+    /// Downloads and unpacks the archives of a list that are not unpacked.
+    fn archives(&self, list: &[Packed], pulled: &mut Pulled) -> Result<(), Error> {
+        let request = self.request;
+        let form = request.form.to_string();
+        let unpacked =
+            |packed: &Packed| Journal::read(&request.journal(&packed.name), &request.folder, &form);
+        let mut left = Vec::new();
+        for packed in list {
+            if !unpacked(packed)?.is_complete {
+                left.push(packed);
+            }
+        }
+        let at = |origin: &Origin| request.archive(&origin.name);
+        let parts = left.iter().flat_map(|packed| &packed.parts);
+        self.fetch(parts.map(|origin| (origin, at(origin))))?;
+        for packed in list {
+            let paths: Vec<PathBuf> = packed.parts.iter().map(at).collect();
+            let job = Job {
+                format: packed.format,
+                parts: &paths,
+                layout: packed.layout,
+                folder: &request.folder,
+                journal: &request.journal(&packed.name),
+                form: request.form,
+                threads: request.threads.get(),
+            };
+            job.run(&|done, total| {
+                (self.on_event)(Event::Unpacking {
+                    archive: &packed.name,
+                    done,
+                    total,
+                })
+            })?;
+            for path in paths
+                .iter()
+                .filter(|path| path.starts_with(request.work()) && path.exists())
+            {
+                fs_err::remove_file(path)?;
+            }
+            for line in unpacked(packed)?.lines.values() {
+                pulled.recordings += 1;
+                pulled.original_bytes += line.original;
+                pulled.written_bytes += line.written;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! `hark data pull`: download a dataset, unpack it, and check what is there.
+//!
+//! What it takes and the report of the download go to stderr, the report of the check to stdout.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::builder::PossibleValuesParser;
+use clap::{Args as ClapArgs, ValueEnum};
+use hark_corpus::{Check, registry};
+use hark_datasets::{DATASETS, Event, Form, Programs, Published, Request};
+use hark_download::Client;
+use serde_json::json;
+
+use super::check::{Checked, report, told};
+use crate::commands::inputs::ThreadArgs;
+use crate::home::Home;
+use crate::output;
+use crate::progress;
+
+const EXAMPLES: &str = "Examples:
+  hark data pull clotho data/clotho
+  hark data pull clotho data/clotho --only captions --splits evaluation
+  hark data pull wavcaps data/wavcaps --splits SoundBible,BBC_Sound_Effects --as flac-32k
+  hark data pull audiocaps data/audiocaps --parallel 8
+  hark data pull esc50 data/esc50 --dry-run
+
+Recipes and commands then find the dataset by its name (hark data list). Run it again after an \
+interruption: it continues. Checksums that publishers state are compared; the \
+SHA-256 of every file is kept in FOLDER/hark-pull.json. The recordings of audiocaps come through your own \
+yt-dlp and ffmpeg; what is gone is listed in FOLDER/unavailable_SPLIT.csv.";
+
+/// What to pull of a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Only {
+    Captions,
+}
+
+/// A form of recordings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum As {
+    #[value(name = "flac-32k")]
+    Flac32k,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Name of the dataset
+    #[arg(value_parser = PossibleValuesParser::new(DATASETS.iter().map(|dataset| dataset.name)))]
+    name: String,
+    /// Folder for the dataset
+    folder: PathBuf,
+    /// Pull captions and metadata, no recordings
+    #[arg(long, value_name = "WHAT")]
+    only: Option<Only>,
+    /// Only these splits (of wavcaps: sources), separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    splits: Vec<String>,
+    /// Keep archives in FOLDER/archives when they are unpacked
+    #[arg(long)]
+    keep_archives: bool,
+    /// Store recordings as FLAC: one channel, 32 kHz, 16 bits
+    #[arg(long = "as", value_name = "FORM")]
+    form: Option<As>,
+    /// With --as: keep this much of the start of a recording
+    #[arg(long, value_name = "S", default_value_t = hark_corpus::DEFAULT_MAX_SECONDS, requires = "form")]
+    seconds: f64,
+    /// Address that takes the place of every published host
+    #[arg(long, value_name = "URL")]
+    mirror: Option<String>,
+    /// Downloads at a time
+    #[arg(long, value_name = "N", default_value = "4")]
+    parallel: NonZeroUsize,
+    /// Say what it would take, and stop
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    threads: ThreadArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let dataset = Published::find(&args.name)?;
+    let request = Request {
+        dataset,
+        folder: args.folder.clone(),
+        splits: args.splits.clone(),
+        captions_only: args.only.is_some(),
+        keep_archives: args.keep_archives,
+        form: args.form.map_or(Form::Original, |As::Flac32k| Form::Flac32k {
+            seconds: args.seconds,
+        }),
+        parallel: args.parallel,
+        threads: args.threads.count(),
+        programs: Programs::default(),
+    };
+    let client = match &args.mirror {
+        Some(address) => Client::new().mirror(address),
+        None => Client::new(),
+    };
+    let plan = request.plan(&client)?;
+    eprint!("{plan}");
+    if args.dry_run {
+        return Ok(());
+    }
+    let bar = progress::Downloads::new();
+    let pulled = plan.run(&|event| match event {
+        Event::Download(event) => bar.show(event),
+        Event::Unpacking { archive, done, total } => bar.count(format!("unpacking {archive}"), done, total),
+        Event::Videos {
+            split,
+            done,
+            total,
+            unavailable,
+        } => bar.count(
+            format!("clips of {split} ({unavailable} unavailable)"),
+            done,
+            total,
+        ),
+    });
+    bar.clear();
+    let pulled = pulled?;
+    eprint!("{pulled}");
+    if !request.captions_only {
+        registry::register(Home::find()?.data(), dataset.name, &args.folder)?;
+    }
+    let sets = if request.captions_only {
+        Vec::new()
+    } else {
+        checked(args, dataset)?
+    };
+    let complete = sets.iter().all(|checked| checked.set.is_complete());
+    if args.json {
+        let sets: Vec<_> = sets.iter().map(told).collect();
+        let files: serde_json::Map<_, _> = pulled
+            .files
+            .iter()
+            .map(|(name, file)| (name.clone(), json!(file)))
+            .collect();
+        output::print_json(
+            &json!({"dataset": dataset.name, "complete": complete, "files": files, "sets": sets}),
+        )?;
+    } else {
+        let reports: Vec<String> = sets.iter().map(|set| report(set, Check::Opens)).collect();
+        output::print(&reports.join("\n"))?;
+    }
+    // Of videos that are gone, nothing more can be had.
+    if !complete
+        && pulled
+            .unavailable
+            .iter()
+            .all(|split| split.gone + split.failed == 0)
+    {
+        bail!("{} is not complete", dataset.name);
+    }
+    eprintln!(
+        "next: {}",
+        dataset.next.replace("FOLDER", &args.folder.display().to_string())
+    );
+    Ok(())
+}
+
+fn checked(args: &Args, dataset: &'static Published) -> Result<Vec<Checked>> {
+    let bar = progress::items("opening recordings");
+    let threads = args.threads.count().get();
+    let sets = hark_datasets::check(dataset, &args.folder, &args.splits, threads, &|done, total| {
+        progress::show(&bar, done, total)
+    });
+    bar.finish_and_clear();
+    let named = |set: hark_corpus::CheckedSet| Checked {
+        title: set.state.name.clone(),
+        part: None,
+        set,
+    };
+    Ok(sets?.into_iter().map(named).collect())
+}
