@@ -327,7 +327,7 @@ pub const DATASETS: &[Published] = &[
         licence: "captions: Tampere University licence (non-commercial, with attribution); recordings: each its own, in \
                   clotho_metadata_*.csv",
         splits: &["development", "validation", "evaluation"],
-        next: "hark train recipes/clotho.toml (which reads data/clotho)",
+        next: "hark reproduce recipes/clotho.toml --rehearse",
         kind: Kind::Files(&[
             captions(
                 "development",
@@ -431,7 +431,7 @@ pub const DATASETS: &[Published] = &[
         about: "AudioCaps: captions of 10 s of videos, whose recordings your yt-dlp and ffmpeg fetch from YouTube",
         licence: "captions: see https://github.com/cdjkim/audiocaps; recordings: those of the videos' owners",
         splits: &["train", "val", "test"],
-        next: "hark train recipes/audiocaps.toml (which reads data/audiocaps)",
+        next: "hark reproduce recipes/audiocaps.toml --rehearse",
         kind: Kind::AudioCaps(&[
             captions(
                 "train",
@@ -456,7 +456,7 @@ pub const DATASETS: &[Published] = &[
         licence: "captions and recordings: see https://huggingface.co/datasets/cvssp/WavCaps; recordings: those of their \
                   sources",
         splits: &["AudioSet_SL", "BBC_Sound_Effects", "FreeSound", "SoundBible"],
-        next: "hark train recipes/pretrain.toml (which reads data/clotho, data/audiocaps and data/wavcaps)",
+        next: "hark reproduce recipes/pretrain.toml --rehearse",
         kind: Kind::WavCaps,
     },
 ];

@@ -86,7 +86,7 @@ fn clips_of_audiocaps_come_through_programs_of_the_user() {
         "{message}"
     );
     assert!(
-        message.ends_with("next: hark train recipes/audiocaps.toml (which reads data/audiocaps)\n"),
+        message.ends_with("next: hark reproduce recipes/audiocaps.toml --rehearse\n"),
         "{message}"
     );
     assert!(text(&output.stdout).contains("audiocaps-train: not complete"));
