@@ -137,10 +137,15 @@ impl fmt::Display for ReadingCost {
                 "  not cached            {share:.0} % of the recordings are long and can be sought: crops are decoded each time"
             )?;
         }
+        let minutes = cpu_seconds / 60.0;
+        let (number, unit) = if minutes < 120.0 {
+            (minutes, "minutes")
+        } else {
+            (minutes / 60.0, "hours")
+        };
         writeln!(
             f,
-            "  decoding              {:.2} CPU-hours for the first epoch",
-            cpu_seconds / 3600.0
+            "  decoding              {number:.1} CPU-{unit} for the first epoch"
         )
     }
 }

@@ -637,7 +637,8 @@ fn a_recipe_names_soundscapes_and_sets() {
     assert_eq!(reading["f32_bytes"], 4 * (32 + 2 * 4 + 4 * 32_000), "{reading}");
     let (report, _) = place.finds_fault(&["data", "check", "--recipe", "named.toml"]);
     assert!(
-        report.contains("reading 4 recordings in training") && report.contains("CPU-hours"),
+        report.contains("reading 4 recordings in training")
+            && report.contains("CPU-minutes for the first epoch"),
         "{report}"
     );
     let message = place.fails(&["data", "make-soundscapes", "x", "--recipe", "named.toml"]);
