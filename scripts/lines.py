@@ -16,7 +16,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Fewer lines than these.
-LIMITS = {"hark": 6_500}
+LIMITS = {"hark": 6_600}
 GATE = re.compile(r"\s*#\[cfg\((?:test|all\(test\b.*)\)\]\s*$")
 OUTSIDE = re.compile(r"\s*(?:pub(?:\([a-z]+\))?\s+)?mod\s+(\w+)\s*;")
 # What may hold a brace that is none: comments, characters, strings (raw ones, too).

@@ -67,6 +67,13 @@ pub enum Error {
         asked: String,
     },
 
+    /// A file at the place of one to pull, which its user put there.
+    #[error(
+        "{} exists and is not the published file; move it away, or pull to another folder",
+        path.display()
+    )]
+    InTheWay { path: PathBuf },
+
     #[error("another process is pulling to {}; wait until it has finished", folder.display())]
     InUse { folder: PathBuf },
 

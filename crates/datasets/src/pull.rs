@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use fs_err::File;
-use hark_download::{Client, Remote};
+use hark_download::{Client, Remote, digest_file};
 use hark_work::progress::no_progress;
 use hark_work::workers::{lock, map};
 
@@ -336,8 +336,16 @@ impl Pulling<'_> {
     fn files(&self, list: &[(Origin, String)]) -> Result<(), Error> {
         let request = self.request;
         let place = |place: &String| request.folder.join(place);
-        let is_missing = |file: &&(Origin, String)| !is_here(&lock(&self.record), &file.0, &place(&file.1));
-        let missing: Vec<&(Origin, String)> = list.iter().filter(is_missing).collect();
+        let mut missing: Vec<&(Origin, String)> = Vec::new();
+        for file in list {
+            let (origin, target) = (&file.0, place(&file.1));
+            let is_known = lock(&self.record).files.contains_key(&origin.name);
+            if target.is_file() && !is_known {
+                self.adopt(origin, target)?;
+            } else if !is_here(&lock(&self.record), origin, &target) {
+                missing.push(file);
+            }
+        }
         let aside = |origin: &Origin| request.work().join(&origin.name);
         self.fetch(missing.iter().map(|(origin, _)| (origin, aside(origin))))?;
         for (origin, at) in missing {
@@ -348,6 +356,19 @@ impl Pulling<'_> {
             fs_err::rename(aside(origin), target)?;
         }
         Ok(())
+    }
+
+    /// Records a file that was not pulled, if it is the published one.
+    fn adopt(&self, origin: &Origin, path: PathBuf) -> Result<(), Error> {
+        let digest = digest_file(&path, origin.checksum.as_ref())?;
+        if !origin
+            .checksum
+            .as_ref()
+            .is_some_and(|expected| digest.has(expected))
+        {
+            return Err(Error::InTheWay { path });
+        }
+        self.note(&remote(origin, path), &digest)
     }
 
     /// Downloads files that are not here, and records each when it is complete.

@@ -377,6 +377,42 @@ mod needs_archivers {
         assert_eq!(files, case.whole());
     }
 
+    #[test]
+    fn files_that_are_there_are_used_and_never_replaced() {
+        let case = Case::new("clotho");
+        let whole = case.whole();
+        let request = case.request("own");
+        let path = |name: &str| request.folder.join(name);
+        let captions = "clotho_captions_validation.csv";
+        site::write(&path(captions), &whole[captions]);
+        // An archive that was downloaded by other means.
+        let archive = "clotho_audio_validation.7z";
+        let bytes = &case.site[&format!("/records/4783391/files/{archive}")];
+        site::write(&path("archives").join(archive), bytes);
+        case.server.forget();
+        pull(&request, &case.server).unwrap();
+        let asked = case.server.asked();
+        let is_got = |name: &str| {
+            asked
+                .iter()
+                .any(|asked| asked.method == "GET" && asked.path.ends_with(name))
+        };
+        assert!(!is_got(captions) && !is_got(archive) && is_got("clotho_captions_evaluation.csv"));
+        let mut files = tree(&request.folder);
+        assert_eq!(&files.remove(&format!("archives/{archive}")).unwrap(), bytes);
+        assert!(files == whole);
+
+        let other = case.request("other");
+        let own = other.folder.join(captions);
+        site::write(&own, "my own captions");
+        let error = pull(&other, &case.server).unwrap_err().to_string();
+        assert!(
+            error.contains(captions) && error.contains("move it away"),
+            "{error}"
+        );
+        assert_eq!(fs_err::read(own).unwrap(), b"my own captions");
+    }
+
     /// Run as a process of its own by [`killed_at_random_moments_and_resumed_they_end_with_the_same_bytes`].
     #[test]
     fn child() {

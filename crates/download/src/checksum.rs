@@ -43,6 +43,11 @@ pub struct Fetched {
 }
 
 impl Fetched {
+    /// Whether the file has this checksum.
+    pub fn has(&self, expected: &Checksum) -> bool {
+        self.differs(expected).is_none()
+    }
+
     /// The checksum of the same kind as `expected`, if that is another one than expected.
     pub(crate) fn differs(&self, expected: &Checksum) -> Option<Checksum> {
         let got = match expected {
@@ -141,7 +146,7 @@ mod tests {
         assert_eq!(got.differs(&md5), None);
         let other = Checksum::Md5("0".repeat(32));
         assert_eq!(got.differs(&other), Some(md5));
-        assert_eq!(got.differs(&Checksum::Sha256(got.sha256.clone())), None);
+        assert!(got.has(&Checksum::Sha256(got.sha256.clone())));
     }
 
     #[test]
