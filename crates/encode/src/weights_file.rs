@@ -148,7 +148,7 @@ pub fn write(stored: &[NamedTensor<'_>], header: &[(&str, &str)], path: &Path) -
 /// # Errors
 /// If the file has a tensor too few or too many, or one of another shape, or cannot be read.
 pub fn load<M: Module>(module: M, file: Checkpoint, elsewhere: &[&str]) -> Result<M, Error> {
-    let module = fill(module, &|name, shape| file.take(name, shape))?;
+    let module = update(module, &mut |name, shape, _| file.take(name, shape))?;
     file.finish(elsewhere)?;
     Ok(module)
 }
@@ -186,18 +186,24 @@ pub fn gradients(module: &impl Module, gradients: Gradients, take: &mut dyn FnMu
     });
 }
 
-/// Finds a parameter's numbers by its name and shape.
-type Numbers<'a> = &'a dyn Fn(&str, &[usize]) -> Result<Vec<f32>, Error>;
+/// The numbers of a parameter before a change. Who does not ask for them leaves the memory of a blank network untouched.
+pub type Before = Box<dyn FnOnce() -> Vec<f32>>;
 
-/// Gives every parameter of a network the numbers that `numbers` finds for its name and shape. What they are before is not looked
-/// at, so that memory which a blank network has never touched stays untouched until then.
-fn fill<M: Module>(module: M, numbers: Numbers<'_>) -> Result<M, Error> {
-    struct Filling<'a> {
+/// What [`update`] does with a parameter: its name, shape and numbers in, its new numbers out.
+pub type Change<'a> = &'a mut dyn FnMut(&str, &[usize], Before) -> Result<Vec<f32>, Error>;
+
+/// Changes the numbers of a network's parameters, one parameter after the other. Which of them take part in gradients stays
+/// as it was.
+///
+/// # Errors
+/// What `change` returns; the network is lost then.
+pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
+    struct Updating<'a> {
         names: Names,
-        numbers: Numbers<'a>,
+        change: Change<'a>,
         failed: Option<Error>,
     }
-    impl ModuleMapper for Filling<'_> {
+    impl ModuleMapper for Updating<'_> {
         fn enter_module(&mut self, name: &str, container: &str) {
             self.names.enter(name, container);
         }
@@ -211,26 +217,24 @@ fn fill<M: Module>(module: M, numbers: Numbers<'_>) -> Result<M, Error> {
             let (id, tensor, mapper) = param.consume();
             let (shape, device) = (tensor.dims(), tensor.device());
             let requires = tensor.is_require_grad();
-            let filled = match (self.numbers)(&self.names.name(), &shape) {
-                Ok(numbers) => {
-                    drop(tensor);
-                    Tensor::from_data(TensorData::new(numbers, shape), &device).set_require_grad(requires)
-                }
-                Err(error) => {
-                    self.failed = Some(error);
-                    tensor
-                }
-            };
-            Param::from_mapped_value(id, filled, mapper)
+            let tensor = tensor.inner();
+            let before: Before = Box::new(move || numbers(tensor));
+            let changed = (self.change)(&self.names.name(), &shape, before);
+            let changed = changed.unwrap_or_else(|error| {
+                self.failed = Some(error);
+                vec![0.0; shape.iter().product()]
+            });
+            let tensor = Tensor::from_data(TensorData::new(changed, shape), &device);
+            Param::from_mapped_value(id, tensor.set_require_grad(requires), mapper)
         }
     }
-    let mut filling = Filling {
+    let mut updating = Updating {
         names: Names::default(),
-        numbers,
+        change,
         failed: None,
     };
-    let module = module.map(&mut filling);
-    match filling.failed {
+    let module = module.map(&mut updating);
+    match updating.failed {
         Some(error) => Err(error),
         None => Ok(module),
     }
@@ -239,8 +243,7 @@ fn fill<M: Module>(module: M, numbers: Numbers<'_>) -> Result<M, Error> {
 /// What [`update_tensors`] does with a parameter: its name, and its numbers, row after row, in; its new numbers out.
 pub type ChangeTensor<'a> = &'a mut dyn FnMut(&str, Tensor<1>) -> Result<Tensor<1>, Error>;
 
-/// Changes the numbers of a network's parameters where they are, one parameter after the other. Which of them take part in
-/// gradients stays as it was.
+/// As [`update`], for numbers that stay where they are.
 ///
 /// # Errors
 /// What `change` returns; the network is lost then.

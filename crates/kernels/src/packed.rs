@@ -417,7 +417,13 @@ mod tests {
     #[test]
     fn products_are_those_of_the_rounded_numbers() {
         let wide = |x: f32| f64::from(f32::from_bits(u32::from(rounded(x)) << 16));
-        for (rows, depth, columns) in [(1, 3, 1), (5, 401, 33), (1, 3, 512), (5, 401, 530), (13, 1000, 640)] {
+        for (rows, depth, columns) in [
+            (1, 3, 1),
+            (5, 401, 33),
+            (1, 3, 512),
+            (5, 401, 530),
+            (13, 1000, 640),
+        ] {
             // Rows and columns of very different sizes.
             let a: Vec<f32> = numbers(rows * depth, 1)
                 .iter()

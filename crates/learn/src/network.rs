@@ -209,11 +209,11 @@ pub fn start(
     ));
     for (prefix, from) in given {
         let file = weights_of(&find(&from)?)?;
-        network = weights_file::update(network, &mut |name, shape, numbers| {
+        network = weights_file::update(network, &mut |name, shape, before| {
             if name.starts_with(&prefix) && !is_part(name, &recipe.training.reinitialize) {
                 file.take(name, shape)
             } else {
-                Ok(numbers)
+                Ok(before())
             }
         })?;
         check_all_taken(&file, &prefix, &recipe.training.reinitialize)?;

@@ -178,7 +178,8 @@ impl AdamW {
                 Ok(state.numbers)
             })?
         } else {
-            weights_file::update(network, &mut |name, shape, mut numbers| {
+            weights_file::update(network, &mut |name, shape, before| {
+                let mut numbers = before();
                 let Some(gradient) = gradients.get(name) else {
                     return Ok(numbers);
                 };

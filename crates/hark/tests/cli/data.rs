@@ -46,7 +46,7 @@ impl Place {
     }
 
     /// Stderr of a run that must be refused as wrong usage.
-    fn misused(&self, args: &[&str]) -> String {
+    pub(crate) fn misused(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(output.stdout.is_empty(), "{args:?}");
