@@ -81,7 +81,7 @@ fn the_last_checkpoint_is_intact_and_resumes() {
     for (after, expected, advice) in [
         // Within the first epoch, within the second, and before anything was saved.
         (40, Breakdown::Memory, "smaller training.chunk"),
-        (90, Breakdown::Lost, "another --device"),
+        (60, Breakdown::Lost, "another --device"),
         (1, Breakdown::Memory, "No checkpoint was saved yet"),
     ] {
         let fault = match expected {

@@ -678,7 +678,7 @@ fn what_cannot_be_meant_is_wrong_usage() {
             "cannot be used",
         ),
         (&["clotho", "x", "--recipe", "r.toml"], "cannot be used"),
-        (&["clotho"], "<PATH>"),
+        (&["table"], "a table needs its PATH"),
         (&[], "<KIND>"),
     ] {
         for command in ["check", "stats"] {
