@@ -75,12 +75,12 @@ mod tests {
         let device = DeviceName::Cuda(1);
         assert_eq!(guarded(device, None, || 5).unwrap(), 5);
         let error = |run, what: &'static str| {
-            let broke = guarded(device, run, || {
+            let broke: Result<(), crate::Error> = guarded(device, run, || {
                 assert!(is_guarded());
                 // Without the hook, which would tell it on stderr.
                 std::panic::resume_unwind(Box::new(what))
             });
-            broke.map(|()| ()).unwrap_err().to_string()
+            broke.unwrap_err().to_string()
         };
         let message = error(Some(folder.path()), "\n  out of memory.\nbacktrace of pages");
         assert_eq!(

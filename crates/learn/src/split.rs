@@ -211,9 +211,9 @@ impl Split {
             });
             hash.update(said.unwrap_or_default());
             // Formats that round samples give other features.
-            match clips.cache().format() {
-                CacheFormat::F32 => {}
-                format => hash.update(format!("\0{format:?}\0")),
+            let format = clips.cache().format();
+            if format != CacheFormat::F32 {
+                hash.update(format!("\0{format:?}\0"));
             }
             for clip in &self.data.clips {
                 hash.update(clip.path.as_os_str().as_encoded_bytes());

@@ -273,9 +273,10 @@ pub(super) fn generated(
     let mut findings = Vec::new();
     let looked = look(look_at, &mut findings)?;
     let mut looked = looked.ok_or(Error::EmptyClip)?;
-    let counts = match is_asked_for {
-        true => Some((whole, whole * captions)),
-        false => published(how.sets),
+    let counts = if is_asked_for {
+        Some((whole, whole * captions))
+    } else {
+        published(how.sets)
     };
     looked.report.generated = !is_asked_for;
     looked.report.clips = counts.map(|(clips, _)| clips);

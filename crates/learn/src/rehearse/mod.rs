@@ -321,15 +321,14 @@ fn look_at_data(
         } else {
             data::look(how, &mut rehearsed.findings)?
         };
-        let looked = match found {
-            Some(looked) => looked,
-            None => {
-                let how = Look {
-                    progress: &making,
-                    ..how
-                };
-                data::generated(recipe, how, clips, &folder.join("generated"))?
-            }
+        let looked = if let Some(looked) = found {
+            looked
+        } else {
+            let how = Look {
+                progress: &making,
+                ..how
+            };
+            data::generated(recipe, how, clips, &folder.join("generated"))?
         };
         rehearsed.splits.push(looked.report.clone());
         Ok(looked)

@@ -181,7 +181,7 @@ impl fmt::Display for Rehearsed {
         match &self.estimate {
             Some(estimate) => estimate.tell(f, self.trainings)?,
             None if self.steps.is_some() => {
-                writeln!(f, "estimate          unknown: the size of a split is not known")?
+                writeln!(f, "estimate          unknown: the size of a split is not known")?;
             }
             None => {}
         }

@@ -141,7 +141,7 @@ pub(super) fn take(
                 findings.push(failed(&error, recipe, own));
                 return Ok(None);
             }
-            Ok(_) => break,
+            Ok(()) => break,
         }
         memory.floor = seen.parameters as u64 * BYTES_TRAINED;
         if let (Some(most), Some(before)) = (most, before) {
