@@ -478,7 +478,7 @@ enum Begin {
 }
 
 /// # Safety
-/// As [`Isa::multiply`] says of the tile.
+/// As [`Arithmetic::multiply`] says of the tile.
 unsafe fn plain(tile: &Tile, rows: usize) {
     let (tile_rows, tile_columns) = (4, 16);
     let mut sums = [[0.0_f32; 16]; 4];
