@@ -8,7 +8,7 @@ it. Ends with 1 if that is over the limit. The recording stays in a temporary fo
 Run, from the root of the repository, with PaSST-S or any other model (three hours take a quarter of an hour on two
 cores):
 
-  hark models import passt.pt --name passt-s
+  hark models pull passt-s
   python bench/long.py --hark target/release/hark --model passt-s --hours 3
 """
 

@@ -133,7 +133,8 @@ impl Registry {
     /// name say which kind it is.
     ///
     /// # Errors
-    /// As [`DatasetConfig::named`], and [`Error::UnknownLayout`].
+    /// As [`DatasetConfig::named`], [`Error::UnknownLayout`], and [`Error::NotRegistered`] for a name alone that is neither
+    /// registered nor a file or folder.
     pub fn named(&self, text: &str, split: Option<&str>) -> Result<Option<DatasetConfig>, Error> {
         if let Some(folder) = self.folder(text) {
             let kind = kind_of(folder).ok_or_else(|| Error::UnknownLayout {
@@ -143,6 +144,12 @@ impl Registry {
             return DatasetConfig::named(&format!("{kind}:{}", folder.display()), split);
         }
         let config = DatasetConfig::named(text, split)?;
+        let path = Path::new(text);
+        if config.is_none() && bare(path).is_some() && path.extension().is_none() && !path.exists() {
+            return Err(Error::NotRegistered {
+                name: text.to_owned(),
+            });
+        }
         // A folder of that name comes first, as it always did.
         Ok(config.map(|config| match config.unregistered() {
             Some(name) if Path::new(name).exists() => config,
@@ -326,5 +333,7 @@ mod tests {
         assert_eq!(found, clotho(path.to_str().unwrap()));
         assert_eq!(registry.named("clotho:mine", None).unwrap().unwrap(), found);
         assert_eq!(registry.named("recipe.toml", None).unwrap(), None);
+        let error = registry.named("other", None).unwrap_err().to_string();
+        assert!(error.contains("no dataset is called `other`"), "{error}");
     }
 }

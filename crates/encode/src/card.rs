@@ -71,7 +71,7 @@ impl ClipLength {
     /// How many samples of a clip count, where that is fixed; at least 1.
     pub fn samples(self, rate: u32) -> Option<usize> {
         match self {
-            Self::Full | Self::Unpadded => None,
+            Self::Full | Self::Begun | Self::Unpadded => None,
             Self::Fixed { seconds } => Some(((seconds * f64::from(rate)).round() as usize).max(1)),
         }
     }
@@ -85,6 +85,10 @@ pub enum ClipLength {
     /// segment does not count beside others, as decoders leave clips of 10.03 s where 10 were meant.
     #[serde(rename = "true")]
     Full,
+    /// The same segments, and the last one counts however little of the clip's sound it holds, as in the system of the 2024
+    /// challenge's winner.
+    #[serde(rename = "begun")]
+    Begun,
     /// The same segments, and the last one is as long as its sound: for networks that hear any length. Segments count by
     /// their length.
     Unpadded,
@@ -115,6 +119,7 @@ impl std::fmt::Display for ClipLength {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Full => f.write_str("true length"),
+            Self::Begun => f.write_str("true length, every segment begun"),
             Self::Unpadded => f.write_str("true length, no padding"),
             Self::Fixed { seconds } => write!(f, "padded or cropped to {seconds} s"),
         }
@@ -254,6 +259,7 @@ mod tests {
     fn clip_lengths_are_written_as_cards_have_always_had_them() {
         for (clip, json) in [
             (ClipLength::Full, r#"{"length":"true"}"#),
+            (ClipLength::Begun, r#"{"length":"begun"}"#),
             (ClipLength::Unpadded, r#"{"length":"unpadded"}"#),
             (
                 ClipLength::Fixed { seconds: 30.0 },

@@ -107,7 +107,7 @@ const WINNER: Layout = Layout {
         "posencode.",
         "audio_output_projection.",
     ],
-    clip: ClipLength::Full,
+    clip: ClipLength::Begun,
     strip_punctuation: true,
     lower_case: true,
     max_tokens: Some(32),

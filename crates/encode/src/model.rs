@@ -571,7 +571,7 @@ impl AudioEncoder {
         }
         let filled = match self.card.clip {
             ClipLength::Unpadded => (self.rate() as usize).div_ceil(SHORTEST).min(size),
-            ClipLength::Full | ClipLength::Fixed { .. } => size,
+            ClipLength::Full | ClipLength::Begun | ClipLength::Fixed { .. } => size,
         };
         samples.resize(filled.max(samples.len()), 0.0);
         self.features(&self.log_mel(&samples)?)

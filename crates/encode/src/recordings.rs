@@ -21,7 +21,8 @@ use hark_work::workers;
 
 use crate::Error;
 
-/// A clip's end of less than this part of a segment does not count beside other segments.
+/// A clip's end of less than this part of a segment does not count beside other segments, unless the card says that it does
+/// ([`ClipLength::Begun`]); nor has it a window of its own.
 const SHORT_TAIL: usize = 20;
 
 /// What is next to be done.
@@ -72,6 +73,8 @@ struct Cut {
     /// Segments that count for the whole: at least, though there be silence alone in them, and at most.
     least: usize,
     most: usize,
+    /// Samples that a segment behind the first one holds at least, to count for the whole.
+    tail: usize,
     /// Samples that are read at most.
     samples: usize,
     /// Samples from window to window, if windows are wanted.
@@ -94,6 +97,10 @@ impl Cut {
             size,
             least,
             most,
+            tail: match clip {
+                ClipLength::Begun => 1,
+                _ => short_tail(size),
+            },
             samples,
             hop: None,
             padded: clip != ClipLength::Unpadded,
@@ -268,6 +275,11 @@ impl Open {
     }
 }
 
+/// The samples that the end of a clip has at least where a shorter one does not count.
+fn short_tail(size: usize) -> usize {
+    (size / SHORT_TAIL).max(1)
+}
+
 /// Which segment comes next.
 struct Plan {
     cut: Cut,
@@ -298,9 +310,9 @@ impl Plan {
 
     /// Decides on the segment at `start`, which has that many samples of a recording whose length is known once it is read.
     fn take(&mut self, start: usize, samples: usize, length: Option<usize>) -> Option<Place> {
-        let Cut { size, hop, .. } = self.cut;
-        let enough = if start == 0 { 1 } else { size / SHORT_TAIL };
-        let part = self.part == Some(start) && (self.parts < self.cut.least || samples >= enough.max(1));
+        let Cut { size, hop, tail, .. } = self.cut;
+        let holds = |least| samples >= if start == 0 { 1 } else { least };
+        let part = self.part == Some(start) && (self.parts < self.cut.least || holds(tail));
         if self.part == Some(start) {
             self.parts += usize::from(part);
             self.part = (part && self.parts < self.cut.most).then_some(start + size);
@@ -309,7 +321,7 @@ impl Plan {
         if let Some(hop) = hop.filter(|_| self.window == Some(start)) {
             // What the window before it has reached needs no other.
             let reached = start > 0 && length.is_some_and(|length| length <= start - hop + size);
-            window = samples >= enough.max(1) && !reached;
+            window = holds(short_tail(size)) && !reached;
             self.window = window.then_some(start + hop);
         }
         (part || window).then(|| {
@@ -574,7 +586,8 @@ mod tests {
     /// Clips in memory are cut where streams are.
     #[test]
     fn ranges_are_those_of_streams() {
-        for clip in [ClipLength::Full, ClipLength::Fixed { seconds: 150.0 }] {
+        let fixed = ClipLength::Fixed { seconds: 150.0 };
+        for clip in [ClipLength::Full, ClipLength::Begun, fixed] {
             for length in [0, 1, 4, 5, 30, 99, 100, 104, 105, 150, 151, 200, 900] {
                 let streamed = cut(Cut::clip(clip, 1, 100), length);
                 let streamed = streamed.into_iter().map(|(_, samples, ..)| samples);
@@ -596,6 +609,9 @@ mod tests {
         assert_eq!(whole(104), [(0, 100, true, false)]);
         assert_eq!(whole(105), [(0, 100, true, false), (100, 5, true, false)]);
         assert_eq!(whole(0), []);
+        let begun = |length| cut(Cut::clip(ClipLength::Begun, 1, 100), length);
+        assert_eq!(begun(100), [(0, 100, true, false)]);
+        assert_eq!(begun(101), [(0, 100, true, false), (100, 1, true, false)]);
         let padded = |length| cut(Cut::clip(ClipLength::Fixed { seconds: 150.0 }, 1, 100), length);
         assert_eq!(padded(30), [(0, 30, true, false), (100, 0, true, false)]);
         assert_eq!(padded(900), [(0, 100, true, false), (100, 50, true, false)]);

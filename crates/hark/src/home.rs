@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hark_corpus::Registry;
-use hark_models::{Hub, ModelStore, Releases};
+use hark_models::{ModelStore, Network};
 
 /// Caches are in `HARK_HOME`, or in `hark` in the user's cache folder by the XDG specification. Libraries and models take hours to
 /// make and are not a cache: they are in `HARK_HOME` too, or in `hark` in the user's data folder.
@@ -97,19 +97,11 @@ pub fn with_tilde(data: &str) -> String {
     }
 }
 
-/// Releases on GitHub; `HARK_GITHUB` names a mirror.
-pub fn releases() -> Releases {
-    let mirror = std::env::var("HARK_GITHUB")
-        .ok()
-        .filter(|value| !value.is_empty());
-    Releases::new(mirror.as_deref().unwrap_or(Releases::PUBLIC))
-}
-
-/// The hub of the environment: `HF_ENDPOINT` names a mirror, `HF_TOKEN` is for one that asks for it.
-pub fn hub() -> Hub {
+/// The network of the environment: `HF_ENDPOINT` names a mirror of the hub, `HF_TOKEN` is for a hub that asks for it.
+pub fn network() -> Network {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    Hub::new(
-        set("HF_ENDPOINT").as_deref().unwrap_or(Hub::PUBLIC),
+    Network::new(
+        set("HF_ENDPOINT").as_deref().unwrap_or(Network::PUBLIC_HUB),
         set("HF_TOKEN"),
     )
 }

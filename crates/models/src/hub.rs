@@ -1,36 +1,36 @@
-//! Addresses of files on the Hugging Face hub and of releases on GitHub.
+//! How published files are reached.
 //!
-//! The hub serves a file at `ENDPOINT/REPOSITORY/resolve/REVISION/PATH`, a release at `ENDPOINT/RELEASE/FILE`. Nothing more
-//! is needed, so [`hark_download`] replaces the hub's own client, which brings hundreds of crates.
+//! A hub serves a file at `HUB/REPOSITORY/resolve/main/PATH`. Nothing more is needed, so [`hark_download`] replaces the hub's
+//! own client, which brings hundreds of crates.
 
 use std::path::Path;
 
 use hark_download::{Checksum, Client, Remote, Token};
 
-use crate::published::PublishedFile;
+use crate::published::{Address, PublishedFile};
 
-/// A hub and how to reach it.
+/// The Hugging Face hub and every other place where models are published, and how to reach them.
 #[derive(Debug, Clone)]
-pub struct Hub {
+pub struct Network {
     client: Client,
-    endpoint: String,
+    hub: String,
     token: Option<Token>,
 }
 
-impl Hub {
+impl Network {
     /// The address of the public hub.
-    pub const PUBLIC: &str = "https://huggingface.co";
+    pub const PUBLIC_HUB: &str = "https://huggingface.co";
 
-    /// The hub at an address ([`Hub::PUBLIC`] or a mirror), with a token where it asks for one.
-    pub fn new(endpoint: &str, token: Option<String>) -> Self {
+    /// With the hub at an address ([`Network::PUBLIC_HUB`] or a mirror), and a token where the hub asks for one.
+    pub fn new(hub: &str, token: Option<String>) -> Self {
         Self {
             client: Client::new(),
-            endpoint: endpoint.trim_end_matches('/').to_owned(),
+            hub: hub.trim_end_matches('/').to_owned(),
             token: token.map(Token::new),
         }
     }
 
-    /// The same hub, reached through another client.
+    /// The same, reached through another client.
     #[must_use]
     pub fn through(self, client: Client) -> Self {
         Self { client, ..self }
@@ -40,61 +40,24 @@ impl Hub {
         &self.client
     }
 
-    /// A file of a repository.
-    pub(crate) fn remote(&self, repository: &str, file: &PublishedFile, target: &Path) -> Remote {
-        Remote {
-            token: self.token.clone(),
-            ..remote(
-                format!("{}/{repository}/resolve/main/{}", self.endpoint, file.path),
-                file,
-                target,
-            )
-        }
-    }
-}
-
-/// Releases on GitHub.
-#[derive(Debug, Clone)]
-pub struct Releases {
-    client: Client,
-    endpoint: String,
-}
-
-impl Releases {
-    /// The address of GitHub.
-    pub const PUBLIC: &str = "https://github.com";
-
-    /// Releases at an address ([`Releases::PUBLIC`] or a mirror).
-    pub fn new(endpoint: &str) -> Self {
-        Self {
-            client: Client::new(),
-            endpoint: endpoint.trim_end_matches('/').to_owned(),
-        }
-    }
-
-    /// The same releases, reached through another client.
-    #[must_use]
-    pub fn through(self, client: Client) -> Self {
-        Self { client, ..self }
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// A file of a release.
-    pub(crate) fn remote(&self, release: &str, file: &PublishedFile, target: &Path) -> Remote {
-        remote(format!("{}/{release}/{}", self.endpoint, file.path), file, target)
-    }
-}
-
-fn remote(url: String, file: &PublishedFile, target: &Path) -> Remote {
-    Remote {
-        name: file.path.to_owned(),
-        url,
-        target: target.to_owned(),
-        bytes: None,
-        checksum: file.sha256.map(|digits| Checksum::Sha256(digits.to_owned())),
-        token: None,
+    /// What is downloaded into `folder` for a file: the file, or its pieces.
+    pub(crate) fn remotes(&self, file: &PublishedFile, folder: &Path) -> Vec<Remote> {
+        let checksum = file.sha256.filter(|_| file.is_whole());
+        // The token is the hub's; no other host gets it.
+        let token = match file.at {
+            Address::Hub(_) => self.token.clone(),
+            Address::Folder(_) | Address::Pieces(_) => None,
+        };
+        file.downloads(&self.hub)
+            .into_iter()
+            .map(|(path, url)| Remote {
+                name: path.to_owned(),
+                url,
+                target: folder.join(path),
+                bytes: None,
+                checksum: checksum.map(|digits| Checksum::Sha256(digits.to_owned())),
+                token: token.clone(),
+            })
+            .collect()
     }
 }

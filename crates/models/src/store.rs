@@ -210,7 +210,7 @@ impl ModelStore {
             },
             can: Some(match model.kind {
                 Published::Sentence { .. } => Ability::ComparesCaptions,
-                Published::Tower { .. } => Ability::Hears,
+                Published::Towers { can, .. } => can,
             }),
             about: model.about.to_owned(),
         }));
@@ -240,10 +240,7 @@ impl ModelStore {
     /// # Errors
     /// If no model of this name is published, if no source has it, or if `on_event` cancels.
     pub fn pull(&self, name: &str, sources: &Sources, on_event: OnPullEvent<'_>) -> Result<Pulled, Error> {
-        let model = PublishedModel::find(name).ok_or_else(|| Error::NotPublished {
-            name: name.to_owned(),
-        })?;
-        pull::pull(self, model, sources, on_event)
+        pull::pull(self, PublishedModel::named(name)?, sources, on_event)
     }
 
     /// Reads a checkpoint of another program, or takes a model's or a run's folder, and stores it as the model `name`; `replace`

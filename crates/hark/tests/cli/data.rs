@@ -4,25 +4,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::place::{Place, model, text};
+use crate::place::{Place, model, text, wav};
 
-/// A 16-bit WAV file of one channel with a saw-tooth in it.
-fn wav(rate: u32, samples: u32) -> Vec<u8> {
-    let data = 2 * samples;
-    let mut bytes = b"RIFF".to_vec();
-    bytes.extend((36 + data).to_le_bytes());
-    bytes.extend(b"WAVEfmt ");
-    bytes.extend(16_u32.to_le_bytes());
-    bytes.extend(1_u16.to_le_bytes());
-    bytes.extend(1_u16.to_le_bytes());
-    bytes.extend(rate.to_le_bytes());
-    bytes.extend((2 * rate).to_le_bytes());
-    bytes.extend(2_u16.to_le_bytes());
-    bytes.extend(16_u16.to_le_bytes());
-    bytes.extend(b"data");
-    bytes.extend(data.to_le_bytes());
-    bytes.extend((0..samples).flat_map(|nth| (nth.wrapping_mul(331) as i16).to_le_bytes()));
-    bytes
+fn saw_tooth(rate: u32, samples: u32) -> Vec<u8> {
+    let samples: Vec<i16> = (0..samples).map(|nth| nth.wrapping_mul(331) as i16).collect();
+    wav(rate, &samples)
 }
 
 impl Place {
@@ -70,8 +56,8 @@ fn clotho(place: &Place) {
                  {second}.wav,A dog barks twice,Water drips\n"
             ),
         );
-        place.put(&format!("clotho/{split}/{first}.wav"), wav(8000, 8000));
-        place.put(&format!("clotho/{split}/{second}.wav"), wav(16_000, 8000));
+        place.put(&format!("clotho/{split}/{first}.wav"), saw_tooth(8000, 8000));
+        place.put(&format!("clotho/{split}/{second}.wav"), saw_tooth(16_000, 8000));
     }
 }
 
@@ -83,7 +69,7 @@ fn audiocaps(place: &Place) {
          2,aaaaaaaaaaa,30,Someone talks\n\
          3,bbbbbbbbbbb,0,Birds sing\n",
     );
-    place.put("audiocaps/audio/val/Yaaaaaaaaaaa.wav", wav(8000, 800));
+    place.put("audiocaps/audio/val/Yaaaaaaaaaaa.wav", saw_tooth(8000, 800));
 }
 
 fn wavcaps(place: &Place) {
@@ -94,7 +80,7 @@ fn wavcaps(place: &Place) {
         format!(r#"{{"num_captions_per_audio": 1, "data": [{data}]}}"#),
     );
     for id in [11, 12, 13] {
-        place.put(&format!("wavcaps/audio/FreeSound/{id}.wav"), wav(8000, 800));
+        place.put(&format!("wavcaps/audio/FreeSound/{id}.wav"), saw_tooth(8000, 800));
     }
 }
 
@@ -151,7 +137,7 @@ fn gaps_are_named_listed_and_told_by_the_exit_code() {
 fn a_recording_that_breaks_off_is_found_by_decoding_it() {
     let place = Place::new();
     clotho(&place);
-    let mut cut = wav(8000, 8000);
+    let mut cut = saw_tooth(8000, 8000);
     cut.truncate(4000);
     place.put("clotho/development/a.wav", cut);
     let args = ["data", "check", "clotho", "clotho", "--split", "development"];
@@ -184,8 +170,8 @@ fn every_kind_is_checked_in_its_own_layout() {
     audiocaps(&place);
     let args = ["data", "check", "audiocaps", "audiocaps", "--split", "val"];
     let (incomplete, _) = place.finds_fault(&args);
-    place.put("elsewhere/bbbbbbbbbbb_0.wav", wav(8000, 800));
-    place.put("elsewhere/aaaaaaaaaaa.wav", wav(8000, 800));
+    place.put("elsewhere/bbbbbbbbbbb_0.wav", saw_tooth(8000, 800));
+    place.put("elsewhere/aaaaaaaaaaa.wav", saw_tooth(8000, 800));
     let complete = place.ok(&[&args[..], &["--audio", "elsewhere"]].concat());
     insta::assert_snapshot!("check-audiocaps", format!("{incomplete}\n{complete}"));
 
@@ -222,8 +208,8 @@ fn every_kind_is_checked_in_its_own_layout() {
         "pairs.tsv",
         "sound\twords\tmore\nrain.wav\tRain\tIt rains\ndog.wav\tA dog\tBarks\n",
     );
-    place.put("sounds/rain.wav", wav(8000, 800));
-    place.put("sounds/dog.wav", wav(8000, 800));
+    place.put("sounds/rain.wav", saw_tooth(8000, 800));
+    place.put("sounds/dog.wav", saw_tooth(8000, 800));
     let table = [
         "data",
         "check",
@@ -525,7 +511,7 @@ fn soundscapes_are_cut_from_recordings() {
     let mut table = "filename,fold,category\n".to_owned();
     for (nth, category) in ["dog", "rain", "dog", "rain", "dog", "rain"].iter().enumerate() {
         table.push_str(&format!("{nth}.wav,{},{category}\n", nth / 2 + 1));
-        place.put(&format!("sounds/{nth}.wav"), wav(16_000, 16_000));
+        place.put(&format!("sounds/{nth}.wav"), saw_tooth(16_000, 16_000));
     }
     place.put("sounds/table.csv", table);
     let recordings = [
@@ -725,7 +711,7 @@ fn sets_that_are_not_there_or_empty_say_what_is_wanted() {
 
     // A header and no captions; a folder of recordings without texts.
     place.put("empty/clotho_captions_development.csv", "file_name,caption_1\n");
-    place.put("sounds/a.wav", wav(8000, 800));
+    place.put("sounds/a.wav", saw_tooth(8000, 800));
     for set in [
         &["clotho", "empty", "--split", "development"][..],
         &["folder", "sounds"],

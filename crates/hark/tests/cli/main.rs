@@ -19,3 +19,4 @@ mod questions;
 mod server;
 mod towers;
 mod train;
+mod winner;

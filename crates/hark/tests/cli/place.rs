@@ -122,3 +122,17 @@ pub fn rated_set(place: &Place) -> (String, String) {
         place.write("ratings.csv", ratings),
     )
 }
+
+/// A WAV file of one channel of 16 bits.
+pub fn wav(rate: u32, samples: &[i16]) -> Vec<u8> {
+    let bytes = 2 * samples.len() as u32;
+    let mut wav = b"RIFF".to_vec();
+    wav.extend((36 + bytes).to_le_bytes());
+    wav.extend(b"WAVEfmt \x10\0\0\0\x01\0\x01\0");
+    wav.extend(rate.to_le_bytes());
+    wav.extend((2 * rate).to_le_bytes());
+    wav.extend(b"\x02\0\x10\0data");
+    wav.extend(bytes.to_le_bytes());
+    wav.extend(samples.iter().flat_map(|sample| sample.to_le_bytes()));
+    wav
+}

@@ -354,8 +354,8 @@ fn find_weights(recipe: &mut Recipe, models: Models<'_>, rehearsed: &mut Rehears
             kind: Kind::Weights,
             what: format!("{key}: {}", files::explain(&error)),
             remedy: format!(
-                "get them with hark models pull {wanted}, or hark models import FILE --name {wanted}; \
-                 random weights of the same sizes stand in"
+                "get them with hark models pull {wanted} if they are published, or else with \
+                 hark models import FILE --name {wanted}; random weights of the same sizes stand in"
             ),
         });
         rehearsed.random_weights.push(wanted);

