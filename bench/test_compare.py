@@ -118,6 +118,7 @@ class Machine(unittest.TestCase):
     def test_the_best_vector_set_names_a_processor(self):
         text = "processor : 0\nmodel name\t: Some CPU\nflags\t\t: sse2 avx avx2 fma\n\nprocessor : 1\nmodel name : Some CPU\n"
         self.assertEqual(machine.parse_cpuinfo(text), ("Some CPU", ["AVX2", "AVX", "SSE2"]))
+        self.assertEqual(machine.parse_cpuinfo(text.replace("flags", "cpu family : 26\nmodel : 2\nflags"))[0], "Some CPU (family 26, model 2)")
         self.assertEqual(machine.parse_cpuinfo("Features : asimd sve")[1], ["SVE", "NEON"])
         self.assertFalse(machine.has_bf16({"vectors": ["AVX2"]}))
 

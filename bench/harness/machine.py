@@ -24,7 +24,11 @@ def parse_cpuinfo(text):
             fields.setdefault(name.strip(), value.strip())
     flags = set((fields.get("flags") or fields.get("Features") or "").split())
     found = [label for flag, label in VECTOR_SETS if flag in flags]
-    return fields.get("model name") or platform.processor() or platform.machine(), found or ["no vectors"]
+    name = fields.get("model name") or platform.processor() or platform.machine()
+    # Virtual machines hide the name: every generation is an "AMD EPYC".
+    if "cpu family" in fields:
+        name += f" (family {fields['cpu family']}, model {fields.get('model', '?')})"
+    return name, found or ["no vectors"]
 
 
 def describe():

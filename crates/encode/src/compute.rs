@@ -6,6 +6,7 @@ use burn::tensor::Device;
 use hark_kernels::Precision;
 
 use crate::Error;
+use crate::breakdown::guarded;
 use crate::device::DeviceName;
 
 /// A device and a number of threads.
@@ -16,6 +17,7 @@ use crate::device::DeviceName;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Compute {
+    name: DeviceName,
     device: Device,
     threads: usize,
     precision: Precision,
@@ -24,7 +26,7 @@ pub struct Compute {
 impl Compute {
     /// The CPU. Batches are computed side by side on `threads` threads; 0 counts as 1.
     pub fn cpu(threads: usize) -> Self {
-        Self::new(Device::flex(), threads)
+        Self::new(DeviceName::Cpu, Device::flex(), threads)
     }
 
     /// A device by its name.
@@ -32,12 +34,13 @@ impl Compute {
     /// # Errors
     /// As [`DeviceName::open`].
     pub fn on(device: DeviceName, threads: usize) -> Result<Self, Error> {
-        Ok(Self::new(device.open()?, threads))
+        Ok(Self::new(device, device.open()?, threads))
     }
 
-    /// Any device of the tensor library. `threads` is the number of batches that are prepared and computed at a time.
-    pub fn new(device: Device, threads: usize) -> Self {
+    /// `threads` is the number of batches that are prepared and computed at a time.
+    fn new(name: DeviceName, device: Device, threads: usize) -> Self {
         Self {
+            name,
             device,
             threads: threads.max(1),
             precision: Precision::F32,
@@ -63,7 +66,12 @@ impl Compute {
 
     /// Whether hark's own kernels compute.
     pub fn is_cpu(&self) -> bool {
-        self.device == Device::flex()
+        self.name == DeviceName::Cpu
+    }
+
+    /// Runs work on the device, see [`guarded`].
+    pub(crate) fn guard<T>(&self, work: impl FnOnce() -> T) -> Result<T, Error> {
+        guarded(self.name, work)
     }
 
     /// At least 1.

@@ -3,6 +3,9 @@
 use hark_work::progress::counted;
 use std::path::PathBuf;
 
+use crate::breakdown::Breakdown;
+use crate::device::DeviceName;
+
 /// Why a model cannot be read, run or imported.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -31,6 +34,17 @@ pub enum Error {
         device: String,
         /// The devices that are there.
         there: String,
+    },
+
+    /// A device, or the library that drives it, broke down.
+    #[error("{device} {breakdown}: {what}")]
+    DeviceBroke {
+        /// The device.
+        device: DeviceName,
+        /// How, as far as its library tells.
+        breakdown: Breakdown,
+        /// What its library says.
+        what: String,
     },
 
     /// A file that is no table of a matrix of embeddings.

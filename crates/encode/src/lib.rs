@@ -20,6 +20,7 @@
 //! length 1 in the L2 norm. Nothing here prints, reads the environment or touches the network.
 
 mod arithmetic;
+mod breakdown;
 pub mod bridge;
 pub mod cache;
 pub mod card;
@@ -57,6 +58,7 @@ pub mod weights;
 pub mod weights_file;
 
 pub use arithmetic::Arithmetic;
+pub use breakdown::{Breakdown, guarded, is_guarded};
 pub use compute::Compute;
 pub use device::DeviceName;
 pub use dual_model::DualModel;

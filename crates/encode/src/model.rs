@@ -185,7 +185,7 @@ impl TextEncoder {
     /// If the tokenizer or the model cannot take a text, or `progress` asks to stop.
     pub fn embed(&self, texts: &[&str], progress: Progress<'_>) -> Result<Embeddings, Error> {
         match &self.kind {
-            TextKind::Tower(tower) => tower.embed(texts, self.compute.threads(), progress),
+            TextKind::Tower(tower) => tower.embed(texts, &self.compute, progress),
             TextKind::Sentence { encoder, centre } => {
                 let embedded = encoder.embed_with(texts, progress)?;
                 if centre.is_empty() {
@@ -207,7 +207,7 @@ impl TextEncoder {
 
 impl TowerEncoder {
     fn open(files: &ModelFiles, card: Card, compute: &Compute) -> Result<Self, Error> {
-        let network = load(files, &card, false, true, compute.device())?;
+        let network = compute.guard(|| load(files, &card, false, true, compute.device()))??;
         let (Some(mut side), Some(card)) = (network.text, card.text) else {
             return Err(Error::NoTower {
                 path: files.path(""),
@@ -238,7 +238,7 @@ impl TowerEncoder {
         self.card.side.projection.last().copied().unwrap_or_else(width)
     }
 
-    fn embed(&self, texts: &[&str], threads: usize, progress: Progress<'_>) -> Result<Embeddings, Error> {
+    fn embed(&self, texts: &[&str], compute: &Compute, progress: Progress<'_>) -> Result<Embeddings, Error> {
         let dim = self.dim();
         let prepared: Vec<String> = texts.iter().map(|text| self.card.prepare(text)).collect();
         let prepared: Vec<&str> = prepared.iter().map(String::as_str).collect();
@@ -249,7 +249,7 @@ impl TowerEncoder {
             let features = self.side.tower.forward(batch, None)?;
             Ok(self.side.projection.forward(features))
         };
-        texts::embed(&prepared, &self.tokenizer, threads, &forward, &mut |batch| {
+        texts::embed(&prepared, &self.tokenizer, compute, &forward, &mut |batch| {
             truncated += batch.cut;
             done += batch.captions.len();
             for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(dim)) {
@@ -334,7 +334,7 @@ impl AudioEncoder {
     pub fn open(model: impl Into<ModelFiles>, compute: &Compute) -> Result<Self, Error> {
         let files = model.into();
         let card = files.card()?;
-        let network = load(&files, &card, true, false, compute.device())?;
+        let network = compute.guard(|| load(&files, &card, true, false, compute.device()))??;
         let (Some(mut side), Some(card)) = (network.audio, card.audio) else {
             return Err(Error::NoTower {
                 path: files.path(""),
@@ -359,7 +359,7 @@ impl AudioEncoder {
     /// [`Error::Mel`] if the front end is impossible, [`Error::InputShape`] if its segments do not fit the tower.
     pub fn new(side: Side<AudioTower>, card: AudioCard, compute: &Compute) -> Result<Self, Error> {
         let mel = MelSpectrogram::new(card.front_end.clone())?;
-        let on_cpu = *compute.device() == Device::flex();
+        let on_cpu = compute.is_cpu();
         let encoder = Self {
             inference: side.tower.inference(compute.precision()).filter(|_| on_cpu),
             side,
@@ -549,7 +549,7 @@ impl AudioEncoder {
                     MAX_CLASSES,
                     LEAST_PROBABILITY,
                 );
-                Some((self.project(mean)?, classes))
+                Ok(self.project(mean)?.map(|vector| (vector, classes)))
             },
             deliver,
         )
@@ -593,7 +593,9 @@ impl AudioEncoder {
     pub fn features(&self, batch: &MelBatch) -> Result<Vec<f32>, Error> {
         match &self.inference {
             Some(network) => network.forward(batch),
-            None => Ok(numbers(self.side.tower.forward(batch, None)?)),
+            None => self
+                .compute
+                .guard(|| self.side.tower.forward(batch, None).map(numbers))?,
         }
     }
 
@@ -669,18 +671,20 @@ impl AudioEncoder {
     /// # Errors
     /// [`Error::NoDirection`] if it has no direction.
     pub fn embed_features(&self, features: Vec<f32>, of: &str) -> Result<Vec<f32>, Error> {
-        self.project(features)
+        self.project(features)?
             .ok_or_else(|| Error::NoDirection { of: of.to_owned() })
     }
 
     /// The vector of a clip from the mean of its segments' features. `None` if it has no direction.
-    fn project(&self, mean: Vec<f32>) -> Option<Vec<f32>> {
+    fn project(&self, mean: Vec<f32>) -> Result<Option<Vec<f32>>, Error> {
         if self.card.side.projection.is_empty() {
-            return mean.iter().all(|x| x.is_finite()).then_some(mean);
+            return Ok(mean.iter().all(|x| x.is_finite()).then_some(mean));
         }
         let width = mean.len();
-        let mean = Tensor::from_data(TensorData::new(mean, [1, width]), self.compute.device());
-        let mut vector = numbers(self.side.projection.forward(mean));
-        normalise(&mut vector, "").is_ok().then_some(vector)
+        let mut vector = self.compute.guard(|| {
+            let mean = Tensor::from_data(TensorData::new(mean, [1, width]), self.compute.device());
+            numbers(self.side.projection.forward(mean))
+        })?;
+        Ok(normalise(&mut vector, "").is_ok().then_some(vector))
     }
 }

@@ -423,9 +423,9 @@ enum Done {
 }
 
 /// The vector and the strongest classes of a mean of features; `None` if it has no direction.
-type Project<'a> = dyn Fn(Vec<f32>) -> Option<(Vec<f32>, Vec<ClassScore>)> + 'a;
+type Project<'a> = dyn Fn(Vec<f32>) -> Result<Option<(Vec<f32>, Vec<ClassScore>)>, Error> + 'a;
 
-/// Runs all segments through `features`, each clip's mean through `project`, and delivers.
+/// Runs all segments through `features`, each clip's mean through `project`, and delivers. A device that breaks down ends the work.
 pub(crate) fn embed(
     segments: Segments<'_>,
     threads: usize,
@@ -467,6 +467,8 @@ pub(crate) fn embed(
                 })?;
             }
             match gathering.take(done) {
+                // No fault of the recording: nothing more can be embedded.
+                Some((_, Err(error @ Error::DeviceBroke { .. }))) => Err(error),
                 Some((file, result)) => {
                     if result.is_err() {
                         lock(&segments).give_up(file);
@@ -524,7 +526,7 @@ impl Gathering<'_> {
 
     fn finish(&self, file: usize, clip: &Progressing, end: End) -> Result<ClipVector, Error> {
         let project = |features: Vec<f32>| {
-            (self.project)(features).ok_or_else(|| Error::NoDirection {
+            (self.project)(features)?.ok_or_else(|| Error::NoDirection {
                 of: self.paths[file].display().to_string(),
             })
         };

@@ -36,33 +36,33 @@ pub struct Batch {
 pub(crate) fn embed(
     texts: &[&str],
     tokenizer: &Tokenizer,
-    threads: usize,
+    compute: &Compute,
     forward: &(dyn Fn(&TokenBatch) -> Result<Tensor<2>, Error> + Sync),
     deliver: &mut dyn FnMut(Batch) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    embed_tokens(&tokenizer.encode(texts)?, threads, forward, deliver)
+    embed_tokens(&tokenizer.encode(texts)?, compute, forward, deliver)
 }
 
 /// As [`embed`], of texts that are tokens already.
 fn embed_tokens(
     tokens: &[Tokens],
-    threads: usize,
+    compute: &Compute,
     forward: &(dyn Fn(&TokenBatch) -> Result<Tensor<2>, Error> + Sync),
     deliver: &mut dyn FnMut(Batch) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let plan = plan(tokens, threads);
+    let plan = plan(tokens, compute.threads());
     if plan.is_empty() {
         return Ok(());
     }
     let next = AtomicUsize::new(0);
     workers::as_done(
         plan.len(),
-        threads,
+        compute.threads(),
         &|| plan.get(next.fetch_add(1, Ordering::Relaxed)),
         &|captions| {
             let batch = TokenBatch::new(captions.iter().map(|&caption| tokens[caption].ids.as_slice()))?;
             Ok(Batch {
-                vectors: numbers(forward(&batch)?),
+                vectors: compute.guard(|| forward(&batch).map(numbers))??,
                 cut: captions.iter().filter(|&&caption| tokens[caption].cut).count(),
                 captions: captions.clone(),
             })
@@ -117,8 +117,10 @@ impl Side<TextTower> {
         let width = self.tower.width();
         let mut vectors = Vec::new();
         for (nth, row) in features.chunks_exact(width).enumerate() {
-            let row = Tensor::from_data(TensorData::new(row.to_vec(), [1, width]), compute.device());
-            let mut vector = numbers(self.projection.forward(row));
+            let mut vector = compute.guard(|| {
+                let row = Tensor::from_data(TensorData::new(row.to_vec(), [1, width]), compute.device());
+                numbers(self.projection.forward(row))
+            })?;
             normalise(&mut vector, &format!("text {nth}"))?;
             vectors.extend(vector);
         }
@@ -135,7 +137,7 @@ fn rows(
 ) -> Result<Vec<f32>, Error> {
     let mut rows = Vec::new();
     let mut done = 0;
-    embed_tokens(tokens, compute.threads(), forward, &mut |batch| {
+    embed_tokens(tokens, compute, forward, &mut |batch| {
         let width = batch.vectors.len() / batch.captions.len();
         rows.resize(tokens.len() * width, 0.0);
         for (&nth, vector) in batch.captions.iter().zip(batch.vectors.chunks_exact(width)) {

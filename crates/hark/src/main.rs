@@ -125,11 +125,11 @@ fn main() -> ExitCode {
 }
 
 /// A decoder that breaks down on a damaged recording is reported as an error of that recording, and a device that breaks down as an
-/// error of the training; the panic behind it is nothing that a user should read.
+/// error of the command; the panic behind it is nothing that a user should read.
 fn quiet_panics() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if !hark_audio::in_decoder() && !hark_learn::is_guarded() {
+        if !hark_audio::in_decoder() && !hark_encode::is_guarded() {
             tell(info);
         }
     }));

@@ -1,27 +1,34 @@
 //! A convolution with ReLU behind it, and its gradient.
 //!
 //! In: maps `[items, inputs, height, width]`. Out: `[items, outputs, height, width]` of the output. The patches under the kernel
-//! become the columns of a matrix, one item at a time, and the convolution a product with the weights `[outputs, inputs * kernel²]`:
+//! become the columns of a matrix, and the convolution a product with the weights `[outputs, inputs * kernel²]`:
 //!
 //! ```text
 //! out = relu(W patches + b)          g ← g where out > 0
 //! db = Σ g     dW = Σ g patchesᵀ     d patches = Wᵀ g
 //! ```
 //!
-//! The patches are made again for the gradient. Sums over items are made of the sums over [`GROUP`] of them: the number of threads
-//! changes no bit.
+//! Items whose maps are small share a matrix, their patches beside each other. The patches are made again for the gradient. Sums
+//! over items are made of the sums over such groups, whose size depends on the maps alone: the number of threads changes no bit.
 
 // Outputs that several threads write.
 #![allow(unsafe_code)]
+// The loops must be inlined into the function that is compiled for the vector unit.
+#![allow(clippy::inline_always)]
+
+use std::mem::MaybeUninit;
 
 use rayon::prelude::*;
 
+use crate::lanes::sum;
 use crate::matrix::Matrix;
 use crate::product::serial;
-use crate::raw::{Output, Start, written};
+use crate::raw::{Isa, Output, Start, Work, written};
 
-/// Items whose gradients by the weights are summed on one thread.
-const GROUP: usize = 4;
+/// Columns that a matrix of patches should have at least.
+const COLUMNS: usize = 800;
+/// The most items that share one.
+const MAX_GROUP: usize = 8;
 
 /// The sizes of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,46 +100,30 @@ impl Convolution {
         first.min(places)..last.min(places)
     }
 
-    /// Calls `visit` with every stretch of patches that lies within the input: where it begins in the matrix of patches and in the
-    /// input, and its length. Steps are 1 in the matrix and the stride in the input.
-    fn stretches(&self, mut visit: impl FnMut(usize, usize, usize)) {
+    /// Items that share a matrix of patches.
+    fn group(&self) -> usize {
+        let (_, places, _) = self.counts();
+        COLUMNS.div_ceil(places.max(1)).clamp(1, MAX_GROUP)
+    }
+
+    /// Calls `visit` with every stretch of patches that lies within the input: where it begins in a matrix of patches whose rows are
+    /// `columns` long, where in the input, and its length. Steps are 1 in the matrix and the stride in the input.
+    #[inline(always)]
+    fn stretches(&self, columns: usize, mut visit: impl FnMut(usize, usize, usize)) {
         let [height, width] = self.output();
-        for row in 0..self.inputs * self.kernel * self.kernel {
-            let (channel, down, across) = (
-                row / (self.kernel * self.kernel),
-                row / self.kernel % self.kernel,
-                row % self.kernel,
-            );
-            let columns = self.within(across, self.size[1], width);
-            if columns.is_empty() {
+        let kernel = self.kernel;
+        for row in 0..self.inputs * kernel * kernel {
+            let (channel, down, across) = (row / (kernel * kernel), row / kernel % kernel, row % kernel);
+            let inside = self.within(across, self.size[1], width);
+            if inside.is_empty() {
                 continue;
             }
             for y in self.within(down, self.size[0], height) {
                 let line = channel * self.size[0] + y * self.stride + down - self.padding;
-                let from = line * self.size[1] + columns.start * self.stride + across - self.padding;
-                visit((row * height + y) * width + columns.start, from, columns.len());
+                let from = line * self.size[1] + inside.start * self.stride + across - self.padding;
+                visit(row * columns + y * width + inside.start, from, inside.len());
             }
         }
-    }
-
-    /// The patches of one item, `[inputs * kernel², places]`; what is outside of the input must be 0 already.
-    fn gather(&self, x: &[f32], patches: &mut [f32]) {
-        self.stretches(|to, from, count| {
-            let from = x[from..].iter().step_by(self.stride);
-            for (to, from) in patches[to..to + count].iter_mut().zip(from) {
-                *to = *from;
-            }
-        });
-    }
-
-    /// Adds what belongs to the patches to where they came from.
-    fn scatter(&self, patches: &[f32], x: &mut [f32]) {
-        self.stretches(|from, to, count| {
-            let to = x[to..].iter_mut().step_by(self.stride);
-            for (to, from) in to.zip(&patches[from..from + count]) {
-                *to += *from;
-            }
-        });
     }
 
     /// The maps behind convolution and ReLU.
@@ -143,25 +134,33 @@ impl Convolution {
         let items = self.check(x, weight, bias);
         let (input, places, patch) = self.counts();
         let weight = Matrix::new(weight, self.outputs, patch, patch);
-        // SAFETY: the rows of an item are written by its task alone, first with the bias.
+        let group = self.group().min(items.max(1));
+        let columns = group * places;
+        let isa = Isa::here();
+        // SAFETY: the rows of an item are written by the task of its group alone.
         unsafe {
             written(items * self.outputs, places, |out| {
-                x.par_chunks(input).enumerate().for_each_init(
-                    || vec![0.0; patch * places],
-                    |patches, (item, x)| {
-                        self.gather(x, patches);
-                        let own = out.part(item * self.outputs, self.outputs, 0, places);
-                        for (channel, bias) in bias.iter().enumerate() {
-                            for place in own.fresh_row(channel) {
-                                place.write(*bias);
-                            }
-                        }
-                        let patches = Matrix::new(patches, patch, places, places);
-                        serial(weight, patches, Start::Keep, &own);
-                        for channel in 0..self.outputs {
-                            for x in own.row(channel) {
-                                *x = if *x > 0.0 { *x } else { 0.0 };
-                            }
+                x.par_chunks(group * input).enumerate().for_each_init(
+                    || (vec![0.0; patch * columns], vec![0.0; self.outputs * columns]),
+                    |(patches, products), (nth, x)| {
+                        let own = x.len() / input;
+                        isa.run(Gather {
+                            shape: self,
+                            x,
+                            patches,
+                            columns,
+                        });
+                        let matrix = Matrix::new(patches, patch, own * places, columns);
+                        let product = Output::new(products, self.outputs, own * places, columns);
+                        serial(weight, matrix, Start::Zero, &product);
+                        for (item, channel) in
+                            (0..own).flat_map(|item| (0..self.outputs).map(move |channel| (item, channel)))
+                        {
+                            isa.run(Relu {
+                                x: &products[channel * columns + item * places..][..places],
+                                bias: bias[channel],
+                                out: out.fresh_row((nth * group + item) * self.outputs + channel),
+                            });
                         }
                     },
                 );
@@ -188,42 +187,65 @@ impl Convolution {
             out.len() == items * size && grad.len() == items * size,
             "output and gradient"
         );
+        let group = self.group().min(items.max(1));
+        let columns = group * places;
+        let isa = Isa::here();
         let right = Matrix::new(weight, self.outputs, patch, patch);
         let mut by_x = vec![0.0; if by_input { x.len() } else { 0 }];
-        let of_group = |group: usize, by_x: &mut [f32]| {
+        let buffers = || {
+            (
+                vec![0.0; patch * columns],
+                vec![0.0; if by_input { patch * columns } else { 0 }],
+                vec![0.0; self.outputs * columns],
+            )
+        };
+        let of_group = |(patches, by_patches, grads): &mut (Vec<f32>, Vec<f32>, Vec<f32>),
+                        nth: usize,
+                        by_x: &mut [f32]| {
+            let first = nth * group;
+            let own = group.min(items - first);
             let (mut by_weight, mut by_bias) = (vec![0.0; self.outputs * patch], vec![0.0; self.outputs]);
-            let mut patches = vec![0.0; patch * places];
-            let mut by_patches = vec![0.0; if by_input { patch * places } else { 0 }];
-            let mut own = vec![0.0; size];
-            for item in group * GROUP..items.min((group + 1) * GROUP) {
-                let (out, grad) = (&out[item * size..][..size], &grad[item * size..][..size]);
-                for ((own, out), grad) in own.iter_mut().zip(out).zip(grad) {
-                    *own = if *out > 0.0 { *grad } else { 0.0 };
+            for (channel, by_bias) in by_bias.iter_mut().enumerate() {
+                for item in 0..own {
+                    let place = (first + item) * size + channel * places;
+                    *by_bias += isa.run(Open {
+                        out: &out[place..][..places],
+                        grad: &grad[place..][..places],
+                        own: &mut grads[channel * columns + item * places..][..places],
+                    });
                 }
-                for (by_bias, row) in by_bias.iter_mut().zip(own.chunks_exact(places)) {
-                    *by_bias += row.iter().sum::<f32>();
-                }
-                self.gather(&x[item * input..][..input], &mut patches);
-                let left = Matrix::new(&own, self.outputs, places, places);
-                let columns = Matrix::new(&patches, patch, places, places);
-                let sum = Output::new(&mut by_weight, self.outputs, patch, patch);
-                serial(left, columns.transposed(), Start::Keep, &sum);
-                if by_input {
-                    let output = Output::new(&mut by_patches, patch, places, places);
-                    serial(right.transposed(), left, Start::Zero, &output);
-                    self.scatter(&by_patches, &mut by_x[(item - group * GROUP) * input..][..input]);
-                }
+            }
+            isa.run(Gather {
+                shape: self,
+                x: &x[first * input..][..own * input],
+                patches,
+                columns,
+            });
+            let grads = Matrix::new(grads, self.outputs, own * places, columns);
+            let matrix = Matrix::new(patches, patch, own * places, columns);
+            let sums = Output::new(&mut by_weight, self.outputs, patch, patch);
+            serial(grads, matrix.transposed(), Start::Zero, &sums);
+            if by_input {
+                let output = Output::new(by_patches, patch, own * places, columns);
+                serial(right.transposed(), grads, Start::Zero, &output);
+                isa.run(Scatter {
+                    shape: self,
+                    patches: by_patches,
+                    x: by_x,
+                    columns,
+                });
             }
             (by_weight, by_bias)
         };
-        let groups = items.div_ceil(GROUP);
         let parts: Vec<(Vec<f32>, Vec<f32>)> = if by_input {
-            let chunks = by_x.par_chunks_mut(GROUP * input).enumerate();
-            chunks.map(|(group, by_x)| of_group(group, by_x)).collect()
+            let chunks = by_x.par_chunks_mut(group * input).enumerate();
+            chunks
+                .map_init(buffers, |buffers, (nth, by_x)| of_group(buffers, nth, by_x))
+                .collect()
         } else {
-            (0..groups)
+            (0..items.div_ceil(group))
                 .into_par_iter()
-                .map(|group| of_group(group, &mut []))
+                .map_init(buffers, |buffers, nth| of_group(buffers, nth, &mut []))
                 .collect()
         };
         let (mut by_weight, mut by_bias) = (vec![0.0; self.outputs * patch], vec![0.0; self.outputs]);
@@ -239,6 +261,141 @@ impl Convolution {
             weight: by_weight,
             bias: by_bias,
         }
+    }
+}
+
+/// Makes the patches of some items, `[inputs * kernel², items, places]`; what is outside of the input must be 0 already.
+struct Gather<'a> {
+    shape: &'a Convolution,
+    x: &'a [f32],
+    patches: &'a mut [f32],
+    /// The length of a row.
+    columns: usize,
+}
+
+impl Work for Gather<'_> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (input, places, _) = self.shape.counts();
+        for (item, x) in self.x.chunks_exact(input).enumerate() {
+            let patches = &mut self.patches[item * places..];
+            self.shape.stretches(self.columns, |to, from, count| {
+                let to = &mut patches[to..][..count];
+                match self.shape.stride {
+                    1 => to.copy_from_slice(&x[from..][..count]),
+                    2 => every::<2>(&x[from..], to),
+                    stride => {
+                        for (to, from) in to.iter_mut().zip(x[from..].iter().step_by(stride)) {
+                            *to = *from;
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// Copies every number that is `S` behind the one before it. With a step that is known, this is compiled to vector instructions.
+#[inline(always)]
+fn every<const S: usize>(from: &[f32], to: &mut [f32]) {
+    let Some((last, most)) = to.split_last_mut() else {
+        return;
+    };
+    *last = from[most.len() * S];
+    for (to, from) in most.iter_mut().zip(from.as_chunks::<S>().0) {
+        *to = from[0];
+    }
+}
+
+/// Adds what belongs to the patches of some items to where they came from.
+struct Scatter<'a> {
+    shape: &'a Convolution,
+    patches: &'a [f32],
+    x: &'a mut [f32],
+    /// The length of a row.
+    columns: usize,
+}
+
+impl Work for Scatter<'_> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let (input, places, _) = self.shape.counts();
+        for (item, x) in self.x.chunks_exact_mut(input).enumerate() {
+            let patches = &self.patches[item * places..];
+            self.shape.stretches(self.columns, |from, to, count| {
+                let from = &patches[from..][..count];
+                match self.shape.stride {
+                    1 => add(from, &mut x[to..][..count]),
+                    2 => add_every_second(from, &mut x[to..]),
+                    stride => {
+                        for (to, from) in x[to..].iter_mut().step_by(stride).zip(from) {
+                            *to += *from;
+                        }
+                    }
+                }
+            });
+        }
+    }
+}
+
+#[inline(always)]
+fn add(from: &[f32], to: &mut [f32]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to += *from;
+    }
+}
+
+#[inline(always)]
+fn add_every_second(from: &[f32], to: &mut [f32]) {
+    let Some((last, most)) = from.split_last() else {
+        return;
+    };
+    to[most.len() * 2] += *last;
+    for (to, from) in to.as_chunks_mut::<2>().0.iter_mut().zip(most) {
+        // Both are written, so that this is compiled to whole vectors.
+        *to = [to[0] + *from, to[1]];
+    }
+}
+
+/// ReLU of a row and its bias.
+struct Relu<'a> {
+    x: &'a [f32],
+    bias: f32,
+    out: &'a mut [MaybeUninit<f32>],
+}
+
+impl Work for Relu<'_> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (out, x) in self.out.iter_mut().zip(self.x) {
+            let x = *x + self.bias;
+            out.write(if x > 0.0 { x } else { 0.0 });
+        }
+    }
+}
+
+/// The gradient where the unit was open, and its sum.
+struct Open<'a> {
+    out: &'a [f32],
+    grad: &'a [f32],
+    own: &'a mut [f32],
+}
+
+impl Work for Open<'_> {
+    type Result = f32;
+
+    #[inline(always)]
+    fn run(self) -> f32 {
+        for ((own, out), grad) in self.own.iter_mut().zip(self.out).zip(self.grad) {
+            *own = if *out > 0.0 { *grad } else { 0.0 };
+        }
+        sum(self.own, |x| x)
     }
 }
 

@@ -373,8 +373,7 @@ pub fn check(
         if progress(nth as u64, total).is_break() {
             return Err(Error::Cancelled);
         }
-        let found = guarded(device, None, || compare(case, &cpu, &other, arithmetic))?;
-        findings.extend(found?);
+        findings.extend(guarded(device, None, || compare(case, &cpu, &other, arithmetic))?);
     }
     if progress(cases.len() as u64, total).is_break() {
         return Err(Error::Cancelled);
@@ -383,7 +382,7 @@ pub fn check(
     let found = guarded(device, None, || {
         trained(&cases[0], steps, &cpu, &other, arithmetic)
     })?;
-    findings.push(found?);
+    findings.push(found);
     Ok(DeviceReport {
         device,
         arithmetic,

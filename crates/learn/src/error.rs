@@ -3,9 +3,9 @@
 use hark_work::progress::counted;
 use std::path::PathBuf;
 
-use hark_encode::DeviceName;
+use hark_encode::{Breakdown, DeviceName};
 
-use crate::breakdown::{Breakdown, advice};
+use crate::guard::advice;
 
 /// What can go wrong while learning.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,6 @@
 //! Nothing here prints or reads the environment. Seeds and progress are arguments, and the same seed gives the same
 //! bytes.
 
-mod breakdown;
 pub mod caption_embeddings;
 pub mod clips;
 pub mod device_check;
@@ -44,9 +43,7 @@ pub mod train;
 pub mod trainer;
 mod values;
 
-pub use breakdown::Breakdown;
 pub use error::Error;
-pub use guard::is_guarded;
 pub use recipe::Recipe;
 pub use rehearse::{Machine, Rehearsal, Rehearsed, rehearse};
 pub use run::Run;

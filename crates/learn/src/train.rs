@@ -83,7 +83,7 @@ pub fn train(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResul
     }
     // Libraries of devices panic where these are lost or have no memory left.
     let run = Some(training.run);
-    guarded(device, run, || pool.install(|| train_here(training, on_event)))?
+    guarded(device, run, || pool.install(|| train_here(training, on_event)))
 }
 
 fn train_here(training: Training<'_>, on_event: OnEvent<'_>) -> Result<TrainResult, Error> {

@@ -5,10 +5,10 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use hark_encode::{Compute, DeviceName, Fault};
+use hark_encode::{Breakdown, Compute, DeviceName, Fault};
 use hark_learn::metrics_log::{MetricsLine, read};
 use hark_learn::recipe::Recipe;
-use hark_learn::{Breakdown, Error, Models, Run, Training, train};
+use hark_learn::{Error, Models, Run, Training, train};
 use hark_soundscape as soundscape;
 
 fn recipe(sounds: &Path) -> Recipe {

@@ -219,6 +219,9 @@ impl Embedder for ModelEmbedder {
         // server sends it to strangers.
         let path = recording.display().to_string();
         self.embed_audio(recording).map_err(|error| {
+            if matches!(error, Error::Encode(hark_encode::Error::DeviceBroke { .. })) {
+                return model_failed(error);
+            }
             let what = hark_work::files::explain(&error).replace(&path, "the recording");
             EmbedError::Recording { what }
         })

@@ -25,9 +25,11 @@ impl TransformerEncoder {
     pub fn load(folder: &SentenceFolder, compute: &Compute) -> Result<Self, Error> {
         let tokenizer = folder.tokenizer()?;
         let weights = folder.weights_path();
-        let mut model = hugging_face::load(&weights, compute.device(), |source| {
-            Bert::build(folder.config(), source)
-        })?;
+        let mut model = compute.guard(|| {
+            hugging_face::load(&weights, compute.device(), |source| {
+                Bert::build(folder.config(), source)
+            })
+        })??;
         model.pack(compute.precision());
         let (lower_case, dim) = (folder.lower_case(), folder.dim());
         Ok(Self {
@@ -87,7 +89,7 @@ impl TransformerEncoder {
         texts::embed(
             &texts,
             &self.tokenizer,
-            self.compute.threads(),
+            &self.compute,
             &forward,
             &mut |mut batch| {
                 for (&caption, vector) in batch

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::place::{Place, text};
+use crate::place::{Place, text, wav};
+use crate::towers::{matrix, with_model};
 
 fn tiny() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recipes/tiny.toml");
@@ -251,4 +252,73 @@ fn a_device_that_breaks_down_leaves_the_last_checkpoint() {
     assert!(error.contains("No checkpoint was saved yet"), "{error}");
     place.ok(&["train", &recipe, "--run", "broken", "--resume", "--device", "cpu"]);
     assert_eq!(losses(&place.path("broken")), whole);
+}
+
+/// The same while recordings and texts are embedded: the command ends, the fault is not blamed on a recording, and what was
+/// done is kept.
+#[test]
+fn a_device_that_breaks_down_ends_embedding_and_indexing() {
+    let place = with_model();
+    fs_err::create_dir_all(place.path("sounds")).unwrap();
+    let files = [0, 1, 2, 3].map(|nth| format!("sounds/{nth}.wav"));
+    for (nth, file) in files.iter().enumerate() {
+        let samples: Vec<i16> = (0..32_000_u32)
+            .map(|t| t.wrapping_mul(331 + 97 * nth as u32) as i16)
+            .collect();
+        place.write(file, wav(32_000, &samples));
+    }
+    let embed = |matrix: &'static str, more: &[&str]| {
+        let mut args = vec!["embed", "--model", "tiny", "-o", matrix, "--threads", "1"];
+        args.extend(files.iter().map(String::as_str));
+        args.extend(more);
+        args.into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let run = |command: &[String]| place.run(&command.iter().map(String::as_str).collect::<Vec<_>>());
+    let broken = |command: &[String], said: &str| {
+        let output = run(command);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {error}");
+        assert!(
+            error.contains(said) && !error.contains("panicked") && !error.contains(".wav"),
+            "{error}"
+        );
+    };
+    assert!(run(&embed("whole.npy", &[])).status.success());
+    broken(
+        &embed("broken.npy", &["--device", "ndarray:memory:14"]),
+        "hark: ndarray:memory:14 ran out of memory: CUDA_ERROR_OUT_OF_MEMORY",
+    );
+    assert!(run(&embed("broken.npy", &["--resume"])).status.success());
+    let (whole, resumed) = (
+        matrix(&place.path("whole.npy")),
+        matrix(&place.path("broken.npy")),
+    );
+    assert_eq!((resumed.0, resumed.1), (4, whole.1));
+    for (resumed, whole) in resumed.2.iter().zip(&whole.2) {
+        assert!((resumed - whole).abs() < 1e-4, "{resumed} {whole}");
+    }
+
+    let index = ["index", "sounds", "--model", "tiny"];
+    let error = place.fails(&[&index[..], &["--device", "ndarray:lost:14"]].concat());
+    assert!(
+        error.contains("hark: ndarray:lost:14 was lost: ") && !error.contains("panicked"),
+        "{error}"
+    );
+    place.ok(&index);
+    let indexed = place.ok(&["index", "--dump"]);
+    assert!(files.iter().all(|file| indexed.contains(file)), "{indexed}");
+    place.ok(&["index", "--check"]);
+
+    let error = place.fails(&[
+        "embed",
+        "--text",
+        "rain",
+        "--model",
+        "tiny",
+        "-o",
+        "text.npy",
+        "--device",
+        "ndarray:memory:1",
+    ]);
+    assert!(error.contains("ran out of memory"), "{error}");
 }
