@@ -2,6 +2,7 @@
 //!
 //! In: work on a device. Out: its result, or [`Error::DeviceBroke`] with what the library says and what kind of breakdown that is.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +14,28 @@ const MAX_MESSAGE: usize = 300;
 
 /// How much work on devices is under way.
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+/// How many are looking for devices.
+static SEARCHES: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether work on a device is under way, whose panics become errors: a program need not tell them on their own.
-pub fn is_guarded() -> bool {
-    UNDER_WAY.load(Ordering::Relaxed) > 0
+/// Whether a panic says that a device broke down, which becomes an error, or that there is no driver: a program need not tell it
+/// on its own. Any other panic is a fault of a program.
+pub fn is_expected(panic: &(dyn Any + Send)) -> bool {
+    SEARCHES.load(Ordering::Relaxed) > 0
+        || UNDER_WAY.load(Ordering::Relaxed) > 0
+            && message(panic).is_some_and(|message| Breakdown::of(message) != Breakdown::Other)
+}
+
+fn message(panic: &(dyn Any + Send)) -> Option<&str> {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+}
+
+/// Looks for devices. The libraries of drivers that are missing panic; nothing is found then.
+pub(crate) fn search<T: Default>(work: impl FnOnce() -> T) -> T {
+    SEARCHES.fetch_add(1, Ordering::Relaxed);
+    let found = catch_unwind(AssertUnwindSafe(work));
+    SEARCHES.fetch_sub(1, Ordering::Relaxed);
+    found.unwrap_or_default()
 }
 
 /// Runs work on a device whose library panics where it cannot go on. The CPU has no such library: a panic there is a fault of
@@ -32,15 +51,11 @@ pub fn guarded<T>(device: DeviceName, work: impl FnOnce() -> T) -> Result<T, Err
     let done = catch_unwind(AssertUnwindSafe(work));
     UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     done.map_err(|panic| {
-        let what = panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        let what = what.unwrap_or_else(|| "no reason given".to_owned());
+        let what = message(&*panic).unwrap_or("no reason given");
         Error::DeviceBroke {
             device,
-            breakdown: Breakdown::of(&what),
-            what: first_line(&what),
+            breakdown: Breakdown::of(what),
+            what: first_line(what),
         }
     })
 }
@@ -136,7 +151,7 @@ mod tests {
         assert_eq!(guarded(device, || 5).unwrap(), 5);
         let error = |what: &'static str| {
             let broke: Result<(), Error> = guarded(device, || {
-                assert!(is_guarded());
+                assert!(is_expected(&what.to_owned()));
                 // Without the hook, which would tell it on stderr.
                 std::panic::resume_unwind(Box::new(what))
             });
@@ -147,5 +162,7 @@ mod tests {
             "cuda:1 ran out of memory: out of memory"
         );
         assert_eq!(error("device lost"), "cuda:1 was lost: device lost");
+        let other = guarded(device, || is_expected(&"index out of bounds".to_owned()));
+        assert!(!other.unwrap(), "a fault of the program is told");
     }
 }

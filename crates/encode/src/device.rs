@@ -10,6 +10,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::breakdown::search;
 use crate::fault::Fault;
 
 /// A device by its name.
@@ -149,8 +150,7 @@ pub fn listing() -> String {
 
 /// How many devices of a kind there are; none where a driver is missing.
 fn count(kind: &str) -> usize {
-    // Drivers that are not there end in a panic of the library that looks for them.
-    std::panic::catch_unwind(|| devices_of(kind).len()).unwrap_or(0)
+    search(|| devices_of(kind).len())
 }
 
 /// The devices that are there, for messages.
@@ -211,8 +211,7 @@ impl DeviceName {
             }
             _ => {
                 let nth = self.index().unwrap_or(0);
-                let opened = std::panic::catch_unwind(|| devices_of(kind.name));
-                let opened = opened.unwrap_or_default();
+                let opened = search(|| devices_of(kind.name));
                 opened.into_iter().nth(nth).ok_or_else(absent)
             }
         }

@@ -58,7 +58,7 @@ pub mod weights;
 pub mod weights_file;
 
 pub use arithmetic::Arithmetic;
-pub use breakdown::{Breakdown, guarded, is_guarded};
+pub use breakdown::{Breakdown, guarded, is_expected};
 pub use compute::Compute;
 pub use device::DeviceName;
 pub use dual_model::DualModel;

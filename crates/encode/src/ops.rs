@@ -19,7 +19,7 @@ use burn::backend::{
     Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension, ops::FloatTensorOps,
     tensor::FloatTensor,
 };
-use burn::tensor::module::conv2d;
+use burn::tensor::module::{conv2d, layer_norm};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, Device, Tensor, TensorData, activation};
 use hark_kernels as kernels;
@@ -38,6 +38,19 @@ const PIECE: usize = 1 << 14;
 fn is_ours<const D: usize>(x: &Tensor<D>) -> bool {
     // Devices are equal whether or not they record gradients.
     x.device() == Device::flex() && x.dtype() == DType::F32
+}
+
+/// Whether a library computes norm and attention as one operation each, where no gradients are recorded. Only libtorch, whose results
+/// are as reliable as PyTorch's, is asked to.
+#[cfg_attr(not(feature = "torch"), allow(unused_variables))]
+pub(crate) fn has_own_inference<const D: usize>(x: &Tensor<D>) -> bool {
+    #[cfg(feature = "torch")]
+    return matches!(
+        x.device().as_dispatch(),
+        burn::backend::DispatchDevice::LibTorch(_)
+    );
+    #[cfg(not(feature = "torch"))]
+    false
 }
 
 /// x Φ(x), the exact GELU, with its gradient.
@@ -84,6 +97,9 @@ pub(crate) fn norm(x: Tensor<2>, norm: &LayerNorm) -> Tensor<2> {
             norm.beta.val().into_dispatch(),
             norm.epsilon as f32,
         ));
+    }
+    if has_own_inference(&x) {
+        return layer_norm(x, norm.gamma.val(), Some(norm.beta.val()), norm.epsilon);
     }
     let mean = x.clone().mean_dim(1);
     #[cfg(feature = "ndarray")]

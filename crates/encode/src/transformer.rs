@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::activation::softmax;
+use burn::tensor::module::attention as scaled_dot_product;
+use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Int, Tensor, TensorData};
 use hark_kernels::Precision;
 use serde::{Deserialize, Serialize};
@@ -29,9 +31,12 @@ use crate::arithmetic::Arithmetic;
 use crate::dropout::{Dropout, Mask, Site, Training};
 use crate::layer_norm::LayerNorm;
 use crate::linear::Linear;
-use crate::ops::{AttentionBias, AttentionShape, attention, can_attend, gelu, linear, norm, residual};
+use crate::ops::{
+    AttentionBias, AttentionShape, attention, can_attend, gelu, has_own_inference, linear, norm, residual,
+};
 use crate::recompute::Recompute;
 use crate::weights::{LinearInit, TensorSource};
+use crate::weights_file::in_memory;
 
 /// A stack of blocks of the same width.
 #[derive(Module, Debug)]
@@ -137,7 +142,8 @@ impl Sequences {
     #[must_use]
     pub fn with_bias(mut self, bias: Tensor<4>, learned: bool) -> Self {
         self.learned = learned && bias.device().is_autodiff();
-        if !self.learned {
+        // On other devices the numbers stay where they are: reading them would wait for the device.
+        if !self.learned && in_memory(&bias) {
             self.in_memory = Some(Arc::new(AttentionBias::new(bias.clone())));
         }
         self.bias = Some(bias);
@@ -417,9 +423,19 @@ fn composed_attention(
         let rows = rows.reshape([together, tokens, 3 * heads, head_width]);
         let part = |nth: usize| rows.clone().narrow(2, nth * heads, heads).swap_dims(1, 2);
         let query = part(0).narrow(2, 0, queries);
-        let mut scores = arithmetic
-            .product(query, part(1).swap_dims(2, 3))
-            .mul_scalar(1.0 / (head_width as f32).sqrt());
+        if bias.is_none()
+            && shape.mask.is_none()
+            && arithmetic == Arithmetic::F32
+            && has_own_inference(projected)
+        {
+            let options = AttentionModuleOptions::default();
+            let mixed = scaled_dot_product(query, part(1), part(2), None, None, options).swap_dims(1, 2);
+            parts.push(mixed.reshape([together * queries, heads * head_width]));
+            continue;
+        }
+        // The query is smaller than the scores.
+        let query = query.mul_scalar(1.0 / (head_width as f32).sqrt());
+        let mut scores = arithmetic.product(query, part(1).swap_dims(2, 3));
         if let Some(bias) = bias {
             let [sequences, _, rows, _] = bias.dims();
             let mut bias = bias.clone().narrow(3, 0, tokens);

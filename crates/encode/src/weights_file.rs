@@ -272,11 +272,13 @@ pub fn update_tensors<M: Module>(module: M, change: ChangeTensor<'_>) -> Result<
             );
             let tensor = tensor.inner();
             let flat = tensor.reshape([shape.iter().product::<usize>()]);
-            let tensor = match (self.change)(&self.names.name(), flat.clone()) {
+            // Nobody else holds the numbers, so that they can be changed where they are. After an error the module is gone.
+            let device = flat.device();
+            let tensor = match (self.change)(&self.names.name(), flat) {
                 Ok(changed) => changed.reshape(shape),
                 Err(error) => {
                     self.failed = Some(error);
-                    flat.reshape(shape)
+                    Tensor::zeros([1; D], &device)
                 }
             };
             let tensor = if taped { Tensor::from_inner(tensor) } else { tensor };

@@ -22,6 +22,8 @@ pub fn keep_memory() {
         libc::mallopt(libc::M_MMAP_MAX, 0);
         libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
         libc::mallopt(libc::M_TOP_PAD, 64 << 20);
+        // One arena: those of other threads hold at most 64 MiB, take larger blocks from the kernel one by one and give them back.
+        libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
 

@@ -403,7 +403,10 @@ fn difference(ours: &[f32], theirs: &[f32]) -> f64 {
         .zip(theirs)
         .map(|(a, b)| (f64::from(*a) - f64::from(*b)).abs());
     // A number that is none is farther than any other.
-    let worst = off.fold(0.0, |most: f64, off| if off <= most { most } else { off });
+    let worst = off.fold(
+        0.0,
+        |most: f64, off| if most.is_nan() || off <= most { most } else { off },
+    );
     worst / largest.max(f64::MIN_POSITIVE)
 }
 
@@ -559,4 +562,21 @@ fn trained(
         difference: worst.fold(0.0, f64::max),
         allowed: 10.0 * Bounds::of(arithmetic).loss,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_relative_and_nan_is_the_largest() {
+        let close = |ours: &[f32]| (difference(ours, &[1.0, -4.0, 2.0]) - 0.25).abs() < 1e-12;
+        assert!(close(&[1.0, -3.0, 2.0]) && close(&[2.0, -4.0, 2.0]));
+        for place in 0..3 {
+            let mut ours = [1.0, -4.0, 2.0];
+            ours[place] = f32::NAN;
+            assert!(difference(&ours, &[1.0, -4.0, 2.0]).is_nan(), "{place}");
+        }
+        assert!(difference(&[1.0], &[1.0, 2.0]).is_nan());
+    }
 }

@@ -167,7 +167,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A checkpoint belongs to another network.
-    #[error("{}: a checkpoint of another architecture than the recipe's: {cause}", path.display())]
+    #[error("{}: the checkpoint does not fit the recipe's network: {cause}", path.display())]
     OtherNetwork {
         /// The checkpoint.
         path: PathBuf,
@@ -200,7 +200,7 @@ pub enum Error {
         loss: f32,
     },
     /// The loss of a training became infinite or not a number.
-    #[error("the loss of batch {batch} is {loss}; the batch is saved in {}, and the last checkpoint precedes it. Lower training.schedule.lr or training.max-grad-norm", saved.display())]
+    #[error("batch {batch}: the loss or its gradients are not finite (loss {loss}). The batch is saved in {}; the last checkpoint is older and intact. Lower training.schedule.lr or training.max-grad-norm", saved.display())]
     NotFinite {
         /// The batch's number.
         batch: u64,
@@ -211,7 +211,7 @@ pub enum Error {
     },
     /// A device gave other numbers than the CPU.
     #[error(
-        "{device} computes wrongly: {what}; differs by {difference:.1e}, and {allowed:.0e} is allowed. See all with: hark devices check {device}. To train on it anyway: --unchecked"
+        "{device} gives wrong results: {what} differs from the CPU by {difference:.1e} (tolerance {allowed:.0e}). Details: hark devices check {device}. Train anyway: --unchecked"
     )]
     DeviceFailed {
         /// The device.

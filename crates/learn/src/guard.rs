@@ -30,13 +30,17 @@ pub(crate) fn guarded<T>(
             device,
             breakdown,
             what,
-            saved: run.map(|folder| {
-                let state = Run::at(folder).and_then(|run| run.state());
-                state.ok().flatten().map_or(0, |state| state.batches)
-            }),
+            saved: run.and_then(saved),
         }),
         done => done,
     }
+}
+
+/// Batches of a training's last checkpoint, 0 without one; `None` if the training has not begun, so that it cannot be resumed.
+fn saved(folder: &Path) -> Option<u64> {
+    let run = Run::at(folder).ok().filter(Run::has_begun)?;
+    let state = run.state().ok().flatten();
+    Some(state.map_or(0, |state| state.batches))
 }
 
 /// What to do after a breakdown; `saved` are the batches of the last checkpoint of a training.
@@ -53,9 +57,9 @@ pub(crate) fn advice(device: DeviceName, breakdown: Breakdown, saved: Option<u64
             format!(". {saved}. Set a smaller training.chunk, or training.gradient-checkpointing=true")
         }
         Breakdown::Lost => {
-            format!(". {saved}, here when hark devices lists {device} again, or with another --device")
+            format!(". {saved} once hark devices lists {device} again, or choose another --device")
         }
-        Breakdown::Other => format!(". {saved}, here or with another --device"),
+        Breakdown::Other => format!(". {saved}, or choose another --device"),
     }
 }
 

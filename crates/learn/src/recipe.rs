@@ -431,11 +431,12 @@ impl Recipe {
         Self::parse(&fs_err::read_to_string(path)?, path, set)
     }
 
-    /// Reads the resolved recipe of a run. Keys that were renamed since it was written are accepted.
+    /// Reads the resolved recipe of a run and applies changes to it, as `--set` does. Keys that were renamed since it was written are
+    /// accepted.
     ///
     /// # Errors
     /// As [`Recipe::read`].
-    pub fn read_resolved(path: &Path) -> Result<Self, Error> {
+    pub fn read_resolved(path: &Path, set: &[String]) -> Result<Self, Error> {
         let text = fs_err::read_to_string(path)?;
         let mut table: toml::Table = toml::from_str(&text).map_err(|e| Error::Recipe {
             path: path.to_owned(),
@@ -446,7 +447,26 @@ impl Recipe {
         }
         // Of runs before paths were kept as absolute ones, they are relative to the directory that the run was started in.
         resolve(&mut table, &folder_of(Path::new("")));
-        Self::parse(&table.to_string(), path, &[])
+        Self::parse(&table.to_string(), path, set)
+    }
+
+    /// What a training is known by: the recipe without the keys that may change while it goes on. These are where the training
+    /// computes and in what pieces, which changes roundings alone, how often it saves itself, and the size of the cache.
+    #[must_use]
+    pub fn identity(&self) -> Self {
+        let mut recipe = self.clone();
+        let training = Training::default();
+        recipe.training = Training {
+            device: training.device,
+            precision: training.precision,
+            chunk: training.chunk,
+            gradient_checkpointing: training.gradient_checkpointing,
+            checkpoint_minutes: training.checkpoint_minutes,
+            checkpoint_steps: training.checkpoint_steps,
+            ..recipe.training
+        };
+        recipe.data.cache_gigabytes = 0.0;
+        recipe
     }
 
     /// As [`Recipe::read`], from text; `path` is what errors call it, and paths are relative to its folder.
@@ -1036,6 +1056,9 @@ batch = 8
             "training.select-by=last",
             "training.schedule={lr=1e-3,warmup-epochs=2.0}",
         ];
-        assert_eq!(Recipe::read_resolved(&path).unwrap(), parse(SMALL, &set).unwrap());
+        assert_eq!(
+            Recipe::read_resolved(&path, &[]).unwrap(),
+            parse(SMALL, &set).unwrap()
+        );
     }
 }

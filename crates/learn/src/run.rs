@@ -27,7 +27,7 @@ use hark_encode::card::Card;
 use hark_encode::checkpoint::Checkpoint;
 use hark_encode::dual::DualEncoder;
 use hark_encode::weights_file::{self, NamedTensor};
-use hark_encode::{Compute, model};
+use hark_encode::{Compute, DeviceName, model};
 use hark_work::files::{self, replace_file};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,9 @@ pub struct State {
     /// What losses are multiplied by, where products are made of 16-bit numbers of small range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_scale: Option<LossScale>,
+    /// A device that the training has used without comparing it with the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<DeviceName>,
 }
 
 impl State {
@@ -91,6 +94,7 @@ impl State {
             best: None,
             data: data.to_owned(),
             loss_scale: None,
+            unchecked: None,
         }
     }
 }

@@ -136,8 +136,8 @@ pub fn evaluated(
     // The recipe of a run may be older than a key's name.
     let is_of_run = path.file_name().is_some_and(|name| name == run::RECIPE);
     let recipe = match Recipe::read(&path, &[]) {
-        Err(Error::RenamedKeys { .. }) if is_of_run => Recipe::read_resolved(&path)?,
-        _ if data.is_none() => Recipe::read_resolved(&path)?,
+        Err(Error::RenamedKeys { .. }) if is_of_run => Recipe::read_resolved(&path, &[])?,
+        _ if data.is_none() => Recipe::read_resolved(&path, &[])?,
         read => read?,
     };
     let recipe = recipe.with_datasets(places.datasets);

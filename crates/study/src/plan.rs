@@ -151,14 +151,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The recipe of the study, resolved, without its `study` table: what is repeated may grow, the rest may not change.
+    /// What the study is known by: its recipe, resolved, without its `study` table, as what is repeated may grow, and without what
+    /// may change while a training goes on.
     ///
     /// # Errors
     /// [`Error::Learn`] if it cannot be written as TOML.
     pub fn recipe_text(&self) -> Result<String, Error> {
-        let mut recipe = self.base.clone();
-        recipe.study = None;
-        Ok(recipe.to_toml()?)
+        identity_text(&self.base)
     }
 
     /// The recipe of one run.
@@ -307,6 +306,13 @@ fn variants(
         }
     }
     Ok((kind, variants))
+}
+
+/// The identity of a study's recipe as TOML.
+pub(crate) fn identity_text(recipe: &Recipe) -> Result<String, Error> {
+    let mut recipe = recipe.identity();
+    recipe.study = None;
+    Ok(recipe.to_toml()?)
 }
 
 #[cfg(test)]

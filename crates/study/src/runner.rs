@@ -21,7 +21,7 @@ use hark_work::files::{self, hex};
 use hark_work::progress::Progress;
 use sha2::{Digest, Sha256};
 
-use crate::plan::{Job, Plan};
+use crate::plan::{Job, Plan, identity_text};
 use crate::run_result::{FORMAT, RunResult};
 use crate::{Error, Study, collect, report};
 
@@ -199,7 +199,8 @@ fn begin(plan: &Plan) -> Result<(), Error> {
     if !path.exists() {
         return Ok(files::write(&path, text.as_bytes())?);
     }
-    if fs_err::read_to_string(&path)? != text {
+    // Of studies that were begun when the whole recipe was written, the same part is compared.
+    if identity_text(&Recipe::read_resolved(&path, &[])?)? != text {
         return Err(Error::OtherRecipe {
             folder: plan.folder.clone(),
             file: STUDY,

@@ -98,10 +98,12 @@ fn baseline(args: &Args, study: &Path, methods: &[Method]) -> Result<usize> {
         });
     }
     // A study of functions or temperatures has other names than objectives: then the first folder.
-    let first = Recipe::read_resolved(&study.join(STUDY)).ok().and_then(|recipe| {
-        let method = recipe.study?.methods.first()?.to_string();
-        place(&method)
-    });
+    let first = Recipe::read_resolved(&study.join(STUDY), &[])
+        .ok()
+        .and_then(|recipe| {
+            let method = recipe.study?.methods.first()?.to_string();
+            place(&method)
+        });
     ensure!(
         !methods.is_empty(),
         "{}: no scored queries in it; it is not a study",

@@ -38,7 +38,7 @@ enum Command {
 struct CheckArgs {
     /// The device, such as cuda:0
     device: DeviceName,
-    /// Numbers that products are made of, as in training.precision: f32, bf16 or mixed
+    /// Number format of matrix products, as in training.precision: f32, bf16 or mixed
     #[arg(long, value_name = "NUMBERS", default_value = "f32")]
     precision: TrainPrecision,
     /// Print JSON

@@ -196,7 +196,7 @@ fn show(generating: &ProgressBar, training: &ProgressBar, event: &StudyEvent<'_>
             run.display(),
         )),
         StudyEvent::Skipped { clip, reason } => {
-            line(format!("hark: warning: {clip} is left out of a batch: {reason}"));
+            line(format!("hark: warning: skipped {clip} in this batch: {reason}"));
         }
         StudyEvent::Finished {
             finished,

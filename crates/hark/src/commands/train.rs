@@ -47,7 +47,7 @@ pub struct Args {
     /// Override a key of the recipe, such as training.epochs=3 (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Continue an interrupted training, with the changes that it began with
+    /// Continue an interrupted training; its earlier --set changes and its device still apply
     #[arg(long)]
     resume: bool,
     /// Check everything the training needs, take three steps, estimate hours and disk, and throw it all away
@@ -71,7 +71,7 @@ pub struct TrainDeviceArgs {
     /// Where the network computes: cpu, cuda:N, rocm:N, vulkan, metal, torch or torch:cuda:N; see hark devices [default: the recipe's training.device, else cpu]
     #[arg(long, value_name = "NAME")]
     pub device: Option<DeviceName>,
-    /// Train on the device without comparing it with the CPU before
+    /// Skip the comparison of the device with the CPU
     #[arg(long)]
     pub unchecked: bool,
 }
@@ -79,22 +79,22 @@ pub struct TrainDeviceArgs {
 pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let recipe = Recipe::read(&args.recipe, &args.set)?.with_datasets(&home.datasets()?);
-    let device = args.device.device.unwrap_or(recipe.training.device);
     if let Some(warning) = Recipe::epochs_warning(&args.recipe, &args.set)? {
         eprintln!("hark: warning: {warning}");
     }
     let name = format!("{}-{}-{}", recipe.name, recipe.objective.name, recipe.seed);
     let folder = args.run.clone().unwrap_or_else(|| Path::new("runs").join(name));
     let threads = args.threads.count().get();
-    // What was changed with --set when the training began need not be said again.
+    // What was changed with --set or --device when the training began need not be said again.
     let began = folder.join(run::RECIPE);
-    let recipe = if args.resume && args.set.is_empty() && began.is_file() {
-        Recipe::read_resolved(&began)?
+    let mut recipe = if args.resume && began.is_file() {
+        Recipe::read_resolved(&began, &args.set)?
     } else {
         recipe
     };
-    let mut recipe = recipe;
-    recipe.training.device = device;
+    if let Some(device) = args.device.device {
+        recipe.training.device = device;
+    }
     let mut request = TrainRequest {
         recipe,
         run: &folder,
@@ -245,7 +245,7 @@ impl Line {
                 self.training = Some(bar);
             }
             TrainEvent::Skipped { clip, reason } => {
-                eprintln!("hark: warning: {clip} is left out of a batch: {reason}");
+                eprintln!("hark: warning: skipped {clip} in this batch: {reason}");
             }
             TrainEvent::Step(step) => {
                 self.waited = 0.98 * self.waited + step.waited.as_secs_f64();

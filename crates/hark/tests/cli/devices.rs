@@ -238,6 +238,18 @@ fn a_device_that_breaks_down_leaves_the_last_checkpoint() {
         let run = place.path("broken");
         let before = losses(&run).len();
         assert!((1..whole.len()).contains(&before), "{before}");
+        // The device is remembered, whatever else is set; a comparison with the CPU comes first and meets the fault again.
+        let again = [
+            "train",
+            &recipe,
+            "--run",
+            "broken",
+            "--resume",
+            "--set",
+            "training.chunk=2",
+        ];
+        let error = place.fails(&again);
+        assert!(error.contains(&format!("hark: {device} {said}: ")), "{error}");
         let resume = ["train", &recipe, "--run", "broken", "--resume", "--device", "cpu"];
         place.ok(&[&resume[..], &["--set", "training.chunk=2"]].concat());
         let resumed = losses(&run);
@@ -245,6 +257,12 @@ fn a_device_that_breaks_down_leaves_the_last_checkpoint() {
         for (resumed, whole) in resumed.iter().zip(&whole) {
             assert!((resumed - whole).abs() < 1e-3 * whole.abs(), "{resumed} {whole}");
         }
+        // The model says that a device was not compared, although another one ended the training.
+        let card: Value =
+            serde_json::from_str(&fs_err::read_to_string(run.join("best/card.json")).unwrap()).unwrap();
+        let warnings = card["warnings"].as_array().unwrap();
+        let not_compared = |warning: &&Value| warning.as_str().unwrap().contains("was not compared");
+        assert_eq!(warnings.iter().filter(not_compared).count(), 1, "{card}");
         fs_err::remove_dir_all(run).unwrap();
     }
     // Before the first checkpoint there is nothing to lose.

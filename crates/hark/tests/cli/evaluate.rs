@@ -554,6 +554,8 @@ fn what_makes_no_study_is_refused() {
     place.ok(&[&few[..], &["training.epochs=1"]].concat());
     let refused = place.fails(&[&few[..], &["training.epochs=2"]].concat());
     assert!(refused.contains("another recipe"), "{refused}");
+    // In what pieces it is computed changes no study.
+    place.ok(&[&few[..], &["training.epochs=1", "--set", "training.chunk=2"]].concat());
     // Data that change under a study are found out before they are put into one table.
     let result = place.path("study/infonce/corpus-1/seed-1/result.json");
     let whole = fs_err::read_to_string(&result).unwrap();

@@ -579,6 +579,23 @@ fn a_disk_that_fills_leaves_the_last_checkpoint() {
     ));
 }
 
+/// What was set when a training began is remembered when something else is set to resume it.
+#[test]
+fn a_resumed_training_keeps_its_changes() {
+    let place = Place::new();
+    let recipe = tiny();
+    let changes = ["--set", "training.epochs=1", "--set", "objective.name=infonce"];
+    let said = place.ok(&train(&recipe, "run", &changes));
+    let chunk = ["--resume", "--set", "training.chunk=2"];
+    assert_eq!(place.ok(&train(&recipe, "run", &chunk)), said);
+    let error = place.fails(&train(
+        &recipe,
+        "run",
+        &["--resume", "--set", "training.epochs=2"],
+    ));
+    assert!(error.contains("training.epochs was 1 and is 2"), "{error}");
+}
+
 /// The tiny soundscapes' clips, put where three data sets keep theirs, with captions in the files that these have.
 fn three_sets(place: &Place) -> PathBuf {
     place.ok(&train(&tiny(), "made", &["--set", "training.epochs=1"]));

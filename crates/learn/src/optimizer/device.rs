@@ -10,7 +10,11 @@ pub(super) struct State {
     pub(super) second: Tensor<1>,
 }
 
-/// One step; [`AdamStep`] says what its fields are.
+/// One step; [`AdamStep`] says what its fields are. Every operation is a pass over memory, so factors are drawn together:
+///
+/// ```text
+/// step m / (√v / root + ε) = step root m / (√v + root ε)
+/// ```
 pub(super) fn run(step: &AdamStep, state: State, gradient: Tensor<1>) -> State {
     let State {
         numbers,
@@ -20,12 +24,15 @@ pub(super) fn run(step: &AdamStep, state: State, gradient: Tensor<1>) -> State {
     let first = first.mul_scalar(step.beta_1) + gradient.clone().mul_scalar((1.0 - step.beta_1) * step.scale);
     let square = (gradient.clone() * gradient).mul_scalar((1.0 - step.beta_2) * step.scale * step.scale);
     let second = second.mul_scalar(step.beta_2) + square;
-    let size = second
-        .clone()
-        .sqrt()
-        .div_scalar(step.root)
-        .add_scalar(step.epsilon);
-    let numbers = numbers.mul_scalar(step.kept) - (first.clone() / size).mul_scalar(step.step);
+    let size = second.clone().sqrt().add_scalar(step.root * step.epsilon);
+    let change = (first.clone() / size).mul_scalar(step.step * step.root);
+    // Without decay, which is the paper's, nothing is multiplied by 1.
+    let kept = if step.kept < 1.0 {
+        numbers.mul_scalar(step.kept)
+    } else {
+        numbers
+    };
+    let numbers = kept - change;
     State {
         numbers,
         first,

@@ -43,13 +43,40 @@ pub(super) struct Learner<'a> {
     pub(super) batches_per_epoch: u64,
     pub(super) total: u64,
     /// Of the batches since the last step.
-    pub(super) gradients: Gradients,
-    /// Their norm, where it is known.
-    pub(super) norm: Option<f64>,
-    pub(super) loss: f64,
+    pub(super) sum: Sum,
     pub(super) waited: Duration,
     pub(super) since: Instant,
     pub(super) saved: Instant,
+}
+
+/// What has come together since the last step of the optimizer.
+#[derive(Debug, Default)]
+pub(super) struct Sum {
+    gradients: Gradients,
+    /// Their norm, where it is known.
+    norm: Option<f64>,
+    loss: f64,
+    /// A batch's gradients were lost because its loss was scaled too much: the step is skipped as a whole.
+    overflowed: bool,
+}
+
+impl Sum {
+    /// Adds a batch: its loss, its gradients and their norm.
+    fn add(&mut self, loss: f64, gradients: Option<(Gradients, f64)>) {
+        self.loss += loss;
+        match gradients {
+            Some(_) if self.overflowed => {}
+            Some((gradients, norm)) => {
+                // The norm of a sum is another one.
+                self.norm = self.gradients.is_empty().then_some(norm);
+                self.gradients.add(gradients);
+            }
+            None => {
+                self.overflowed = true;
+                self.gradients = Gradients::new();
+            }
+        }
+    }
 }
 
 impl Learner<'_> {
@@ -78,24 +105,19 @@ impl Learner<'_> {
         // A batch of one pair, where all others cannot be read, has nothing to compare.
         if batch.pairs.len() >= 2 {
             let (loss, gradients) = self.gradients(number, &batch)?;
-            match gradients {
-                Some((gradients, norm)) => {
-                    // The norm of a sum is another one.
-                    self.norm = self.gradients.is_empty().then_some(norm);
-                    self.gradients.add(gradients);
-                }
-                // A scale that was too large is gone, and so is what was computed with it.
-                None => self.gradients = Gradients::new(),
-            }
-            self.loss += loss;
+            self.sum.add(loss, gradients);
             self.state.loss_sum += loss;
         }
         self.state.batches = number + 1;
         let is_step = (number + 1).is_multiple_of(self.recipe.training.gradient_accumulation);
-        if !is_step || self.gradients.is_empty() {
+        if !is_step {
             return Ok(());
         }
-        let step = self.step()?;
+        let sum = std::mem::take(&mut self.sum);
+        if sum.overflowed || sum.gradients.is_empty() {
+            return Ok(());
+        }
+        let step = self.step(&sum)?;
         logs.step(&step)?;
         let flow = on_event(TrainEvent::Step(step));
         let steps = self.recipe.training.checkpoint_steps;
@@ -115,13 +137,12 @@ impl Learner<'_> {
         Ok(())
     }
 
-    /// One step of the optimizer with the gradients at hand.
-    fn step(&mut self) -> Result<Step, Error> {
+    /// One step of the optimizer.
+    fn step(&mut self, sum: &Sum) -> Result<Step, Error> {
         let training = &self.recipe.training;
-        let gradients = std::mem::take(&mut self.gradients);
         // Of the mean over the batches.
         let share = 1.0 / training.gradient_accumulation as f32 / self.loss_scale();
-        let norm = self.norm.unwrap_or_else(|| gradients.norm()) * f64::from(share);
+        let norm = sum.norm.unwrap_or_else(|| sum.gradients.norm()) * f64::from(share);
         let scale = share * training.max_grad_norm.map_or(1.0, |most| clip_factor(norm, most));
         let per_epoch = self.batches_per_epoch / training.gradient_accumulation;
         let rate = training.schedule.rate(self.state.updates, per_epoch);
@@ -142,7 +163,7 @@ impl Learner<'_> {
                 text: None,
             },
         );
-        *self.network = self.optimizer.step(network, &gradients, scale, &rate_of)?;
+        *self.network = self.optimizer.step(network, &sum.gradients, scale, &rate_of)?;
         self.state.updates += 1;
         if let Some(scale) = &mut self.state.loss_scale {
             scale.held();
@@ -150,13 +171,12 @@ impl Learner<'_> {
         let step = Step {
             epoch: (self.state.batches - 1) / self.batches_per_epoch,
             batches: (self.state.batches, self.total),
-            loss: self.loss / training.gradient_accumulation as f64,
+            loss: sum.loss / training.gradient_accumulation as f64,
             rate,
             norm,
             took: self.since.elapsed(),
             waited: self.waited,
         };
-        self.loss = 0.0;
         self.waited = Duration::ZERO;
         Ok(step)
     }
@@ -305,4 +325,46 @@ pub(super) fn make_batch(
         batch.mels = Some(clips.batch(&segments)?);
     }
     Ok(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gradients(numbers: &[f32]) -> Option<(Gradients, f64)> {
+        let gradients = Gradients::from_iter([("a".to_owned(), numbers.to_vec())]);
+        let norm = gradients.norm();
+        Some((gradients, norm))
+    }
+
+    #[test]
+    fn batches_add_up_to_a_step() {
+        let mut sum = Sum::default();
+        sum.add(1.0, gradients(&[3.0, 4.0]));
+        assert_eq!(sum.norm, Some(5.0));
+        sum.add(2.0, gradients(&[0.0, -4.0]));
+        assert_eq!((sum.norm, sum.gradients.norm(), sum.loss), (None, 3.0, 3.0));
+        assert!(!sum.overflowed);
+    }
+
+    /// Wherever among its batches one overflows, nothing is left of a step, and the next one begins with nothing.
+    #[test]
+    fn a_batch_that_overflows_takes_the_step_with_it() {
+        for overflowing in 0..3 {
+            let mut sum = Sum::default();
+            for nth in 0..3 {
+                sum.add(
+                    1.0,
+                    if nth == overflowing {
+                        None
+                    } else {
+                        gradients(&[1.0])
+                    },
+                );
+            }
+            assert!(sum.overflowed && sum.gradients.is_empty(), "{overflowing}");
+            let after = std::mem::take(&mut sum);
+            assert_eq!((after.loss, sum.loss, sum.overflowed), (3.0, 0.0, false));
+        }
+    }
 }

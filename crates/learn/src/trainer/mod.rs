@@ -24,14 +24,14 @@ use hark_encode::{Compute, model, weights_file};
 use hark_work::random::{Random, key};
 
 pub use self::feeding::Feeding;
-use self::learner::{Learner, make_batch, targets};
+use self::learner::{Learner, Sum, make_batch, targets};
 use self::logs::Logs;
 use self::order::{Purpose, order};
 use crate::caption_embeddings::CaptionEmbeddings;
 use crate::clips::Clips;
 use crate::network::{FindModel, is_part};
 use crate::objective::Objective;
-use crate::optimizer::{AdamW, Gradients};
+use crate::optimizer::AdamW;
 use crate::recipe::{Recipe, SelectBy};
 use crate::run::{self, BEST, Best, LAST, Run, State};
 use crate::split::{Encoders, Split};
@@ -321,9 +321,7 @@ impl Trainer {
                 run: &self.run,
                 batches_per_epoch: self.batches_per_epoch,
                 total: self.batches_per_epoch * self.recipe.training.epochs,
-                gradients: Gradients::new(),
-                norm: None,
-                loss: 0.0,
+                sum: Sum::default(),
                 waited: Duration::ZERO,
                 since: Instant::now(),
                 saved: Instant::now(),

@@ -24,7 +24,7 @@ use crate::clips::Clips;
 use crate::network::{self, FindModel, is_part};
 use crate::objective::{Objective, ObjectiveKind};
 use crate::optimizer::AdamW;
-use crate::recipe::{Recipe, Training};
+use crate::recipe::Recipe;
 use crate::run::{self, LeftOut, RECIPE, Run, State};
 use crate::split::{Frozen, Split};
 
@@ -52,7 +52,7 @@ impl Trainer {
         let data_hash = hash_of([&train, &validation]);
         let has_checkpoint = check_data(&run, &data_hash)?;
         if resume {
-            let resolved = Recipe::read_resolved(&run.path(RECIPE))?;
+            let resolved = Recipe::read_resolved(&run.path(RECIPE), &[])?;
             recipe.objective.take_resolved(&resolved.objective);
         }
         let batches_per_epoch = batches_per_epoch(&recipe, &train)?;
@@ -69,8 +69,14 @@ impl Trainer {
             None => network::cards_before(&recipe, find)?,
         };
         let mut card = network::card(&recipe, name, written_by, &before)?;
-        card.warnings
-            .extend(unchecked.then(|| not_compared(&recipe, compute)).flatten());
+        let device = recipe.training.device;
+        let before = run.state()?.and_then(|state| state.unchecked);
+        let unchecked = Some(device).filter(|_| unchecked && !compute.is_cpu()).or(before);
+        let warning =
+            unchecked.map(|device| format!("trained on {device}, which was not compared with the CPU"));
+        if let Some(warning) = warning.filter(|warning| !card.warnings.contains(warning)) {
+            card.warnings.push(warning);
+        }
         let (objective, teachers) = teachers(&mut recipe, &run, &train, &validation, embed)?;
         if resume {
             check_recipe(&run, &recipe)?;
@@ -82,6 +88,7 @@ impl Trainer {
         let (network, state) = network_and_state(&recipe, &card, begun, &mut optimizer, find, compute)?;
         let state = State {
             data: data_hash,
+            unchecked,
             ..state
         };
         let clips = front_end(&recipe, &card, cache)?;
@@ -174,12 +181,6 @@ fn network_and_state(
         ..state
     };
     Ok((network, state))
-}
-
-/// A warning for the card of a model that was trained on a device of unknown faults.
-fn not_compared(recipe: &Recipe, compute: &Compute) -> Option<String> {
-    let device = recipe.training.device;
-    (!compute.is_cpu()).then(|| format!("trained on {device}, which was not compared with the CPU"))
 }
 
 /// Whether there is a checkpoint; if so, it must be of these data.
@@ -404,14 +405,14 @@ fn check_reach(network: &DualEncoder, clips: &Clips, card: &Card) -> Result<(), 
 /// That a training goes on with the recipe that it began with.
 fn check_recipe(run: &Run, recipe: &Recipe) -> Result<(), Error> {
     let path = run.path(RECIPE);
-    let differences = differences(&Recipe::read_resolved(&path)?, recipe)?;
+    let differences = differences(&Recipe::read_resolved(&path, &[])?, recipe)?;
     if differences.is_empty() {
         return Ok(());
     }
     Err(Error::OtherRecipe { path, differences })
 }
 
-/// Keys in which two recipes differ. How often a training saves itself may change, and where it computes.
+/// Keys in which the identities of two recipes differ.
 fn differences(began: &Recipe, now: &Recipe) -> Result<Vec<String>, Error> {
     fn leaves(prefix: &str, value: &toml::Value, out: &mut std::collections::BTreeMap<String, String>) {
         match value {
@@ -431,29 +432,11 @@ fn differences(began: &Recipe, now: &Recipe) -> Result<Vec<String>, Error> {
         }
     }
     let flat = |recipe: &Recipe| {
-        let mut recipe = recipe.clone();
-        recipe.training.checkpoint_minutes = 1.0;
-        recipe.training.checkpoint_steps = None;
-        recipe.data.cache_gigabytes = 0.0;
-        // Where and in what pieces it is computed changes roundings alone.
-        let Training {
-            device,
-            precision,
-            chunk,
-            gradient_checkpointing,
-            ..
-        } = Training::default();
-        recipe.training = Training {
-            device,
-            precision,
-            chunk,
-            gradient_checkpointing,
-            ..recipe.training
-        };
-        let table: toml::Table = toml::from_str(&recipe.to_toml()?).map_err(|e| Error::Recipe {
-            path: RECIPE.into(),
-            what: e.to_string(),
-        })?;
+        let table: toml::Table =
+            toml::from_str(&recipe.identity().to_toml()?).map_err(|e| Error::Recipe {
+                path: RECIPE.into(),
+                what: e.to_string(),
+            })?;
         let mut out = std::collections::BTreeMap::new();
         leaves("", &toml::Value::Table(table), &mut out);
         Ok::<_, Error>(out)
