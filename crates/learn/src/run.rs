@@ -385,6 +385,7 @@ mod tests {
             }),
             data: "ab".into(),
             loss_scale: None,
+            unchecked: None,
         }
     }
 
