@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use hark_corpus::WavcapsSource;
-use hark_download::{Checksum, Client};
+use hark_download::{Checksum, Client, GoOn};
 use serde::Deserialize;
 
 use crate::Error;
@@ -131,9 +131,10 @@ impl Published {
         splits: &[&'static str],
         captions_only: bool,
         client: &Client,
+        go_on: GoOn<'_>,
     ) -> Result<Needed, Error> {
         let (Kind::Files(listed) | Kind::AudioCaps(listed)) = &self.kind else {
-            return wavcaps(splits, captions_only, client);
+            return wavcaps(splits, captions_only, client, go_on);
         };
         let mut needed = Needed::default();
         let mut archives = Vec::new();
@@ -210,14 +211,19 @@ struct HubLarge {
     size: u64,
 }
 
-fn wavcaps(splits: &[&'static str], captions_only: bool, client: &Client) -> Result<Needed, Error> {
+fn wavcaps(
+    splits: &[&'static str],
+    captions_only: bool,
+    client: &Client,
+    go_on: GoOn<'_>,
+) -> Result<Needed, Error> {
     let mut needed = Needed::default();
     for source in WavcapsSource::ALL {
         let folder = source.folder();
         if !splits.contains(&folder) {
             continue;
         }
-        let (url, files) = hub_files(&format!("json_files/{folder}"), client)?;
+        let (url, files) = hub_files(&format!("json_files/{folder}"), client, go_on)?;
         let captions = files.get(source.json()).ok_or_else(|| Error::Listing {
             url,
             reason: format!("it lacks {}", source.json()),
@@ -225,7 +231,7 @@ fn wavcaps(splits: &[&'static str], captions_only: bool, client: &Client) -> Res
         let place = format!("json_files/{folder}/{}", source.json());
         needed.files.push((captions.clone(), place));
         if !captions_only {
-            let (url, files) = hub_files(&format!("Zip_files/{folder}"), client)?;
+            let (url, files) = hub_files(&format!("Zip_files/{folder}"), client, go_on)?;
             let parts = parts_of(folder, files).map_err(|reason| Error::Listing { url, reason })?;
             needed.archives.push(vec![Packed {
                 name: format!("{folder}.zip"),
@@ -249,9 +255,13 @@ fn wavcaps(splits: &[&'static str], captions_only: bool, client: &Client) -> Res
 }
 
 /// The files of a folder on the hub, by name, and the address of the list.
-fn hub_files(folder: &str, client: &Client) -> Result<(String, BTreeMap<String, Origin>), Error> {
+fn hub_files(
+    folder: &str,
+    client: &Client,
+    go_on: GoOn<'_>,
+) -> Result<(String, BTreeMap<String, Origin>), Error> {
     let url = format!("{WAVCAPS_TREE}{folder}");
-    let text = client.text(&url, None, MAX_LIST)?;
+    let text = client.text(&url, None, MAX_LIST, go_on)?;
     let files: Vec<HubFile> = serde_json::from_str(&text).map_err(|error| Error::Listing {
         url: url.clone(),
         reason: error.to_string(),
@@ -463,6 +473,8 @@ pub const DATASETS: &[Published] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
 
     fn hub(names: &[&str]) -> BTreeMap<String, Origin> {
@@ -509,15 +521,15 @@ mod tests {
 
     #[test]
     fn captions_alone_need_no_archive() {
-        let client = Client::new();
+        let (client, go_on) = (Client::new(), || ControlFlow::Continue(()));
         for dataset in DATASETS
             .iter()
             .filter(|dataset| !matches!(dataset.kind, Kind::WavCaps))
         {
             let splits = dataset.splits(&[]).unwrap();
-            let needed = dataset.needed(&splits, true, &client).unwrap();
+            let needed = dataset.needed(&splits, true, &client, &go_on).unwrap();
             assert!(!needed.files.is_empty() && needed.archives.is_empty() && needed.videos.is_empty());
-            let all = dataset.needed(&splits, false, &client).unwrap();
+            let all = dataset.needed(&splits, false, &client, &go_on).unwrap();
             assert!(
                 !(all.archives.is_empty() && all.videos.is_empty()),
                 "{}",

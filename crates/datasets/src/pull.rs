@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use fs_err::File;
-use hark_download::{Client, Remote, digest_file};
-use hark_work::progress::no_progress;
+use hark_download::{Client, GoOn, Remote, digest_file};
 use hark_work::workers::{lock, map};
 
 use crate::journal::Journal;
@@ -127,14 +126,16 @@ pub struct Pulled {
 }
 
 impl Request {
-    /// What the pull will take. Servers are asked for the lengths of files; nothing is downloaded or written.
+    /// What the pull will take. Servers are asked for the lengths of files; nothing is downloaded or written. While they are
+    /// waited for, `go_on` is asked.
     ///
     /// # Errors
-    /// [`Error::UnknownSplit`], [`Error::OtherDataset`], [`Error::OtherForm`], [`Error::NoProgram`], and what the network does.
-    pub fn plan<'a>(&'a self, client: &'a Client) -> Result<Plan<'a>, Error> {
+    /// [`Error::UnknownSplit`], [`Error::OtherDataset`], [`Error::OtherForm`], [`Error::NoProgram`], [`Error::Cancelled`], and
+    /// what the network does.
+    pub fn plan<'a>(&'a self, client: &'a Client, go_on: GoOn<'_>) -> Result<Plan<'a>, Error> {
         let splits = self.dataset.splits(&self.splits)?;
         let record = self.record()?;
-        let mut needed = self.dataset.needed(&splits, self.captions_only, client)?;
+        let mut needed = self.dataset.needed(&splits, self.captions_only, client, go_on)?;
         if !needed.videos.is_empty() {
             self.programs.check()?;
         }
@@ -157,10 +158,10 @@ impl Request {
         let lengths = map(
             &wanted,
             self.parallel.get(),
-            &no_progress,
+            &|_, _| go_on(),
             |origin| match origin.bytes {
                 // Not every server answers this question; what is there is seen when it is downloaded.
-                None => match client.length(&origin.url, None) {
+                None => match client.length(&origin.url, None, go_on) {
                     Err(hark_download::Error::Status { .. }) => Ok(None),
                     other => other,
                 },

@@ -69,13 +69,51 @@ fn go_on(_: Event<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
+/// While a plan is made.
+fn on() -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 fn pull(request: &Request, server: &Loopback) -> Result<crate::Pulled, Error> {
     let client = client(&server.url());
-    request.plan(&client)?.run(&go_on)
+    request.plan(&client, &on)?.run(&go_on)
 }
 
 fn is_recording(name: &str) -> bool {
     hark_audio::has_audio_extension(Path::new(name))
+}
+
+/// Half a minute would pass until the server's silence is an error.
+#[test]
+fn a_plan_can_be_cancelled_while_a_server_is_silent() {
+    let server = Loopback::new([]);
+    let folder = tempfile::tempdir().unwrap();
+    let listing = format!(
+        "/api/datasets/cvssp/WavCaps/tree/{}/json_files/SoundBible",
+        site::REVISION
+    );
+    for (dataset, path) in [
+        ("esc50", "/karolpiczak/ESC-50/archive/master.zip"),
+        ("wavcaps", listing.as_str()),
+    ] {
+        server.always(path, Fault::Silent);
+        server.put(path, Vec::new());
+        let mut request = request(Published::find(dataset).unwrap(), folder.path());
+        if dataset == "wavcaps" {
+            request.splits = vec!["SoundBible".to_owned()];
+        }
+        let began = std::time::Instant::now();
+        let stop = || {
+            if began.elapsed() < Duration::from_millis(200) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        };
+        let error = request.plan(&client(&server.url()), &stop).unwrap_err();
+        assert!(error.is_cancelled(), "{dataset}: {error}");
+        assert!(began.elapsed() < Duration::from_secs(25), "{dataset}");
+    }
 }
 
 /// ZIP archives that no program writes.
@@ -276,7 +314,7 @@ mod needs_archivers {
             let case = Case::new(name);
             let request = case.request("whole");
             let client = client(&case.server.url());
-            let plan = request.plan(&client).unwrap();
+            let plan = request.plan(&client, &on).unwrap();
             let files: u64 = plan.files.iter().map(|file| file.bytes.unwrap()).sum();
             assert_eq!(plan.bytes_left(), files, "{name}");
             assert!(
@@ -297,7 +335,7 @@ mod needs_archivers {
             }
             // Again: nothing is left to do, and no file is asked for.
             case.server.forget();
-            let plan = request.plan(&client).unwrap();
+            let plan = request.plan(&client, &on).unwrap();
             assert!(plan.files.is_empty() && plan.done > 0, "{name}: {:?}", plan.files);
             plan.run(&go_on).unwrap();
             let asked = case.server.asked();
@@ -435,7 +473,7 @@ mod needs_archivers {
             }
             ControlFlow::Continue(())
         };
-        request.plan(&client).unwrap().run(&told).unwrap();
+        request.plan(&client, &on).unwrap().run(&told).unwrap();
     }
 
     #[test]
@@ -527,7 +565,7 @@ mod needs_archivers {
             (Fault::NoRangesCut(9000), "run the command again to resume"),
             (Fault::Page { told: true }, "sent a web page instead of the file"),
             (Fault::Page { told: false }, "sent a web page instead of the file"),
-            (Fault::Other(wrong), "expected md5"),
+            (Fault::Other(wrong), "checksum mismatch for"),
             (Fault::Status(404), "404 (no such file)"),
         ];
         for (nth, (fault, words)) in faults.into_iter().enumerate() {
@@ -748,7 +786,7 @@ mod needs_archivers {
                     Event::Unpacking { done, .. } if done >= after => ControlFlow::Break(()),
                     _ => ControlFlow::Continue(()),
                 };
-                let error = other.plan(&client).unwrap().run(&stop).unwrap_err();
+                let error = other.plan(&client, &on).unwrap().run(&stop).unwrap_err();
                 assert!(error.is_cancelled(), "{error}");
             }
             pull(&other, &case.server).unwrap();

@@ -22,6 +22,15 @@ pub enum Checksum {
     Sha256(String),
 }
 
+impl Checksum {
+    /// The digits alone.
+    pub fn digits(&self) -> &str {
+        match self {
+            Self::Md5(digits) | Self::Sha256(digits) => digits,
+        }
+    }
+}
+
 impl fmt::Display for Checksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,15 +1,18 @@
 //! How the network is reached.
 
 use std::fmt;
-use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use hark_work::progress::Cancelled;
 
 use crate::Error;
+use crate::answer::{ASK_EVERY, Ask, GoOn};
 
 /// How the network is reached, and how often an attempt is repeated.
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(crate) agent: ureq::Agent,
+    pub(crate) idle: Duration,
     mirror: Option<String>,
     pub(crate) retries: u32,
     pub(crate) pause: Duration,
@@ -41,11 +44,11 @@ impl Default for Client {
         let config = ureq::Agent::config_builder()
             .timeout_connect(Some(Duration::from_secs(15)))
             .timeout_recv_response(Some(Duration::from_mins(1)))
-            .timeout_recv_body(Some(Duration::from_hours(2)))
             .http_status_as_error(false)
             .build();
         Self {
             agent: config.into(),
+            idle: Duration::from_secs(30),
             mirror: None,
             retries: 4,
             pause: Duration::from_secs(1),
@@ -76,6 +79,13 @@ impl Client {
         self
     }
 
+    /// How long a server may send nothing before the attempt counts as interrupted. A transfer that goes on has no limit.
+    #[must_use]
+    pub fn idle_timeout(mut self, idle: Duration) -> Self {
+        self.idle = idle;
+        self
+    }
+
     /// The address that is asked for another.
     pub fn locate(&self, url: &str) -> String {
         let Some(mirror) = &self.mirror else {
@@ -89,62 +99,70 @@ impl Client {
     /// The length of a file, if the server says it; nothing is downloaded.
     ///
     /// # Errors
-    /// [`Error::Request`], and [`Error::Status`] for any answer but success.
-    pub fn length(&self, url: &str, token: Option<&Token>) -> Result<Option<u64>, Error> {
-        let url = self.locate(url);
-        self.repeat(|| {
-            let mut request = self.agent.head(&url).header("Accept-Encoding", "identity");
-            if let Some(token) = token {
-                request = request.header("Authorization", token.header());
-            }
-            let response = request.call().map_err(|source| failed(&url, source))?;
-            check_status(&url, &response)?;
-            let length = header(response.headers(), "content-length");
-            Ok(length.and_then(|text| text.parse().ok()))
+    /// [`Error::Request`], [`Error::Cancelled`], and [`Error::Status`] for any answer but success.
+    pub fn length(&self, url: &str, token: Option<&Token>, go_on: GoOn<'_>) -> Result<Option<u64>, Error> {
+        let ask = Ask {
+            url: self.locate(url),
+            head: true,
+            from: 0,
+            compressed: false,
+            token: token.cloned(),
+        };
+        self.repeat(go_on, || {
+            let answer = self.ask(ask.clone(), go_on)?;
+            answer.check_status()?;
+            Ok(answer.length)
         })
     }
 
     /// A small text, such as a list of files.
     ///
     /// # Errors
-    /// [`Error::Request`], [`Error::Status`], [`Error::Interrupted`], [`Error::TooLong`] beyond `limit` bytes,
-    /// [`Error::NotText`].
-    pub fn text(&self, url: &str, token: Option<&Token>, limit: u64) -> Result<String, Error> {
+    /// [`Error::Request`], [`Error::Status`], [`Error::Interrupted`], [`Error::Cancelled`], [`Error::TooLong`] beyond
+    /// `limit` bytes, [`Error::NotText`].
+    pub fn text(
+        &self,
+        url: &str,
+        token: Option<&Token>,
+        limit: u64,
+        go_on: GoOn<'_>,
+    ) -> Result<String, Error> {
         let url = self.locate(url);
-        self.repeat(|| {
-            let mut request = self.agent.get(&url);
-            if let Some(token) = token {
-                request = request.header("Authorization", token.header());
-            }
-            let mut response = request.call().map_err(|source| failed(&url, source))?;
-            check_status(&url, &response)?;
+        let ask = Ask {
+            url: url.clone(),
+            head: false,
+            from: 0,
+            compressed: true,
+            token: token.cloned(),
+        };
+        self.repeat(go_on, || {
+            let answer = self.ask(ask.clone(), go_on)?;
+            answer.check_status()?;
             let mut bytes = Vec::new();
-            let read = response
-                .body_mut()
-                .as_reader()
-                .take(limit + 1)
-                .read_to_end(&mut bytes);
-            read.map_err(|source| Error::Interrupted {
-                url: url.clone(),
-                source,
-            })?;
-            if bytes.len() as u64 > limit {
-                return Err(Error::TooLong {
-                    url: url.clone(),
-                    limit,
-                });
+            loop {
+                let block = answer.block(go_on)?;
+                if block.is_empty() {
+                    break;
+                }
+                bytes.extend(block);
+                if bytes.len() as u64 > limit {
+                    return Err(Error::TooLong {
+                        url: url.clone(),
+                        limit,
+                    });
+                }
             }
             String::from_utf8(bytes).map_err(|_| Error::NotText { url: url.clone() })
         })
     }
 
     /// Asks again after an error that may pass.
-    fn repeat<T>(&self, ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+    fn repeat<T>(&self, go_on: GoOn<'_>, ask: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         let mut failures = 0;
         loop {
             match ask() {
                 Err(error) if error.is_passing() && failures < self.retries => {
-                    std::thread::sleep(self.wait(&error, failures));
+                    pause(self.wait(&error, failures), go_on)?;
                     failures += 1;
                 }
                 answer => return answer,
@@ -162,28 +180,19 @@ impl Client {
     }
 }
 
-pub(crate) fn failed(url: &str, source: ureq::Error) -> Error {
-    Error::Request {
-        url: url.to_owned(),
-        source: Box::new(source),
+/// Waits, and asks every now and then whether to go on.
+pub(crate) fn pause(wait: Duration, go_on: GoOn<'_>) -> Result<(), Error> {
+    let end = Instant::now() + wait;
+    loop {
+        if go_on().is_break() {
+            return Err(Cancelled.into());
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(ASK_EVERY));
     }
-}
-
-pub(crate) fn header<'a>(headers: &'a ureq::http::HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok().map(str::trim)
-}
-
-/// An error for every answer but success.
-pub(crate) fn check_status<T>(url: &str, response: &ureq::http::Response<T>) -> Result<(), Error> {
-    if response.status().is_success() {
-        return Ok(());
-    }
-    let wait = header(response.headers(), "retry-after").and_then(|text| text.parse().ok());
-    Err(Error::Status {
-        url: url.to_owned(),
-        status: response.status().as_u16(),
-        wait: wait.map(Duration::from_secs),
-    })
 }
 
 #[cfg(test)]

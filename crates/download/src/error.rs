@@ -38,9 +38,7 @@ pub enum Error {
     )]
     WebPage { url: String },
 
-    #[error(
-        "cannot download {url}: the file has {got} bytes, expected {expected}; it is not the published one"
-    )]
+    #[error("cannot download {url}: the server's file has {got} bytes, the published one {expected}")]
     Size { url: String, got: u64, expected: u64 },
 
     #[error("cannot download {url}: the answer is longer than {limit} bytes")]
@@ -60,8 +58,9 @@ pub enum Error {
     StalePart { url: String },
 
     #[error(
-        "the file at {url} has {got}, expected {expected}; what was downloaded is removed. Run the command again; if \
-         this repeats, the server has another file than the published one"
+        "checksum mismatch for {url}: got {got}, expected {}. The download was deleted; run the command again. If this \
+         repeats, the server no longer has the published file",
+        expected.digits()
     )]
     Checksum {
         url: String,

@@ -1,6 +1,6 @@
 //! One file: attempts, each of which begins where the one before ended.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -8,13 +8,11 @@ use std::time::{Duration, Instant};
 use fs_err::{File, OpenOptions};
 use hark_work::progress::Cancelled;
 
+use crate::answer::{Answer, Ask, GoOn};
 use crate::checksum::Summing;
-use crate::client::{check_status, failed, header};
+use crate::client::pause;
 use crate::part::{Origin, Part};
 use crate::{Checksum, Client, Error, Fetched, Token};
-
-/// Bytes that are read at a time.
-const BLOCK: usize = 1 << 17;
 
 /// A file to download.
 #[derive(Debug, Clone)]
@@ -53,6 +51,11 @@ pub enum Event<'a> {
         done: u64,
         /// Size of the file, if the server says it.
         total: Option<u64>,
+    },
+    /// Nothing has come for a moment; sent several times a second until something does.
+    Waiting {
+        /// Name of the file.
+        file: &'a str,
     },
     /// The file is there, complete and checked.
     Finished {
@@ -112,6 +115,7 @@ impl Client {
                 // From the start, at once; but a server that says so again is broken.
                 stale = true;
                 sum = Summing::new(remote.checksum.as_ref());
+                (failures, most) = (0, 0);
                 continue;
             }
             if sum.bytes() > most {
@@ -120,14 +124,11 @@ impl Client {
             if !error.is_passing() || failures == self.retries {
                 return Err(error);
             }
-            pause(self.wait(&error, failures), || {
-                report(
-                    on_event,
-                    Event::Retrying {
-                        file: &remote.name,
-                        error: &error,
-                    },
-                )
+            pause(self.wait(&error, failures), &|| {
+                on_event(Event::Retrying {
+                    file: &remote.name,
+                    error: &error,
+                })
             })?;
             failures += 1;
         }
@@ -160,25 +161,24 @@ impl Client {
     ) -> Result<(), Error> {
         let url = self.locate(&remote.url);
         let have = sum.bytes();
-        // Ranges count the bytes that are sent: they must be the file's own, not compressed ones.
-        let mut request = self.agent.get(&url).header("Accept-Encoding", "identity");
-        if have > 0 {
-            request = request.header("Range", format!("bytes={have}-"));
-        }
-        if let Some(token) = &remote.token {
-            request = request.header("Authorization", token.header());
-        }
-        let mut response = request.call().map_err(|source| failed(&url, source))?;
-        let status = response.status().as_u16();
-        let range = header(response.headers(), "content-range").unwrap_or_default();
+        let ask = Ask {
+            url: url.clone(),
+            head: false,
+            from: have,
+            compressed: false,
+            token: remote.token.clone(),
+        };
+        let go_on = || on_event(Event::Waiting { file: &remote.name });
+        let answer = self.ask(ask, &go_on)?;
+        let status = answer.status;
+        let range = answer.header("content-range").unwrap_or_default();
         let (sent, of) = range.rsplit_once('/').unwrap_or_default();
-        let length = response.body().content_length();
         let now = Origin {
             length: match status {
                 206 | 416 => of.parse().ok(),
-                _ => length,
+                _ => answer.length,
             },
-            tag: header(response.headers(), "etag").map(str::to_owned),
+            tag: answer.header("etag").map(str::to_owned),
         };
         let is_same = part.origin().may_be(&now, remote.checksum.is_some());
         let stale = || {
@@ -192,7 +192,7 @@ impl Client {
             416 if now.length == Some(have) && is_same => return Ok(()),
             206 | 416 if have > 0 => return stale(),
             _ => {
-                check_status(&url, &response)?;
+                answer.check_status()?;
                 return Err(Error::Status {
                     url,
                     status,
@@ -205,19 +205,20 @@ impl Client {
         {
             return Err(Error::Size { url, got, expected });
         }
-        let is_page =
-            header(response.headers(), "content-type").is_some_and(|kind| kind.starts_with("text/html"));
-        let mut body = response.body_mut().as_reader();
-        let mut buffer = vec![0; BLOCK];
+        let is_page = answer
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("text/html"));
         // What is no such file is noticed before a byte of it is written.
-        let count = read(&mut body, &mut buffer, &url)?;
-        if is_page || (start == 0 && is_web_page(&buffer[..count])) {
+        let block = answer.block(&go_on)?;
+        if is_page || (start == 0 && is_web_page(&block)) {
             return Err(Error::WebPage { url });
         }
         let mut output = if start == 0 {
             *sum = Summing::new(remote.checksum.as_ref());
+            // First the part is emptied, then the note replaced: bytes of one file with the note of another would be resumed.
+            let output = File::create(&part.path).map_err(|source| Error::writing(&part.path, source))?;
             part.begin(&now)?;
-            File::create(&part.path).map_err(|source| Error::writing(&part.path, source))?
+            output
         } else {
             OpenOptions::new().append(true).open(&part.path)?
         };
@@ -227,7 +228,7 @@ impl Client {
             url,
             total: now.length.or(remote.bytes),
         };
-        receiving.run((&mut body, &mut buffer, count), &mut output, sum, on_event)
+        receiving.run((&answer, &go_on, block), &mut output, sum, on_event)
     }
 }
 
@@ -240,10 +241,10 @@ struct Receiving<'a> {
 }
 
 impl Receiving<'_> {
-    /// Writes what is in the buffer, and all that follows.
+    /// Writes the first block, and all that follow.
     fn run(
         self,
-        (body, buffer, mut count): (&mut impl Read, &mut [u8], usize),
+        (answer, go_on, mut block): (&Answer, GoOn<'_>, Vec<u8>),
         output: &mut File,
         sum: &mut Summing,
         on_event: OnEvent<'_>,
@@ -254,9 +255,9 @@ impl Receiving<'_> {
         };
         let failed = |source| Error::writing(&self.part.path, source);
         let mut shown: Option<Instant> = None;
-        while count > 0 {
-            output.write_all(&buffer[..count]).map_err(failed)?;
-            sum.add(&buffer[..count]);
+        while !block.is_empty() {
+            output.write_all(&block).map_err(failed)?;
+            sum.add(&block);
             if let Some(expected) = self.remote.bytes.filter(|&bytes| sum.bytes() > bytes) {
                 self.part.remove()?;
                 return Err(Error::Size {
@@ -269,7 +270,7 @@ impl Receiving<'_> {
                 shown = Some(Instant::now());
                 told(sum.bytes(), self.total)?;
             }
-            count = read(body, buffer, &self.url)?;
+            block = answer.block(go_on)?;
         }
         if let Some(expected) = self.total.filter(|&total| total != sum.bytes()) {
             return Err(Error::Truncated {
@@ -281,13 +282,6 @@ impl Receiving<'_> {
         output.sync_all().map_err(failed)?;
         told(sum.bytes(), Some(sum.bytes()))
     }
-}
-
-fn read(body: &mut impl Read, buffer: &mut [u8], url: &str) -> Result<usize, Error> {
-    body.read(buffer).map_err(|source| Error::Interrupted {
-        url: url.to_owned(),
-        source,
-    })
 }
 
 fn finished(remote: &Remote, fetched: Fetched, on_event: OnEvent<'_>) -> Result<Fetched, Error> {
@@ -337,19 +331,6 @@ fn is_web_page(start: &[u8]) -> bool {
             .is_some_and(|start| start.eq_ignore_ascii_case(tag))
     };
     begins(b"<!doctype html") || begins(b"<html")
-}
-
-/// Waits, and asks every now and then whether to go on.
-fn pause(wait: Duration, go_on: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
-    let end = Instant::now() + wait;
-    loop {
-        go_on()?;
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(Duration::from_millis(100)));
-    }
 }
 
 #[cfg(test)]

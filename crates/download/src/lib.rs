@@ -9,10 +9,13 @@
 //! - The checksum is computed while the bytes come in. What an earlier attempt left is read again for it.
 //! - A resumed file is never put together from two: length and entity tag of the file that was begun are kept beside it
 //!   (`NAME.part.from`) and compared.
+//! - A server that sends nothing for a while is asked again; a transfer that goes on has no time limit. While a server is
+//!   waited for, the caller is asked several times a second whether to go on.
 //! - A web page where a file should be (a login, a notice of maintenance) is refused before anything is written.
 //!
 //! A wrong checksum removes the file: [`Error::Checksum`] says which was expected and which came.
 
+mod answer;
 mod checksum;
 mod client;
 mod error;
@@ -20,6 +23,7 @@ mod fetch;
 mod many;
 mod part;
 
+pub use answer::GoOn;
 pub use checksum::{Checksum, Fetched, digest_file};
 pub use client::{Client, Token};
 pub use error::Error;

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hark_download::{Checksum, Client, Error, Event, Remote, Token, digest_file};
 use loopback::{Fault, Loopback};
@@ -25,6 +25,11 @@ fn client() -> Client {
 }
 
 fn go_on(_: Event<'_>) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// For requests without events.
+fn on() -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
@@ -153,9 +158,12 @@ fn a_file_whose_length_is_not_told_is_taken_whole() {
     case.server.always(PATH, Fault::NoLength);
     client().fetch(&case.remote(), &go_on).unwrap();
     case.check_complete();
-    assert_eq!(client().length(&case.remote().url, None).unwrap(), None);
+    assert_eq!(client().length(&case.remote().url, None, &on).unwrap(), None);
     case.server.repair();
-    assert_eq!(client().length(&case.remote().url, None).unwrap(), Some(400_000));
+    assert_eq!(
+        client().length(&case.remote().url, None, &on).unwrap(),
+        Some(400_000)
+    );
 }
 
 #[test]
@@ -168,7 +176,10 @@ fn a_wrong_checksum_leaves_nothing() {
     assert!(matches!(error, Error::Checksum { .. }), "{error}");
     let text = error.to_string();
     assert!(
-        text.contains(PATH) && text.contains("md5") && text.contains("expected"),
+        text.contains(&format!(
+            "checksum mismatch for {}{PATH}: got md5 ",
+            case.server.url()
+        )) && text.contains("The download was deleted"),
         "{text}"
     );
     assert_eq!(case.names(), [""; 0]);
@@ -345,13 +356,152 @@ fn a_mirror_serves_every_host() {
     let server = Loopback::new([("/list".to_owned(), b"a\nb\n".to_vec())]);
     let client = client().mirror(&server.url());
     assert_eq!(
-        client.text("https://published.invalid/list", None, 4).unwrap(),
+        client
+            .text("https://published.invalid/list", None, 4, &on)
+            .unwrap(),
         "a\nb\n"
     );
     let error = client
-        .text("https://published.invalid/list", None, 3)
+        .text("https://published.invalid/list", None, 3, &on)
         .unwrap_err();
     assert!(matches!(error, Error::TooLong { limit: 3, .. }), "{error}");
+}
+
+#[test]
+fn a_server_that_stalls_is_asked_again() {
+    let case = Case::new();
+    case.server.faults(PATH, [Fault::Stall(100_000), Fault::Silent]);
+    let idle = Duration::from_millis(400);
+    let reasons = Mutex::new(Vec::new());
+    let on_event = |event: Event<'_>| {
+        if let Event::Retrying { error, .. } = event {
+            reasons.lock().unwrap().push(error.to_string());
+        }
+        ControlFlow::Continue(())
+    };
+    let client = Client::new().retries(2, Duration::ZERO).idle_timeout(idle);
+    client.fetch(&case.checked(), &on_event).unwrap();
+    case.check_complete();
+    assert_eq!(case.starts(), [0, 100_000, 100_000]);
+    let reasons = reasons.into_inner().unwrap();
+    assert!(
+        reasons[0].contains("the server sent nothing for 0.4 s"),
+        "{reasons:?}"
+    );
+}
+
+/// The default timeout is half a minute: whoever ends sooner was cancelled.
+#[test]
+fn a_stalled_server_does_not_keep_a_caller_from_cancelling() {
+    let case = Case::new();
+    let began = Instant::now();
+    for fault in [Fault::Stall(100_000), Fault::Stall(0), Fault::Silent] {
+        case.server.faults(PATH, [fault]);
+        let stop = |event: Event<'_>| match event {
+            Event::Waiting { file: "file.7z" } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        let error = client().fetch(&case.remote(), &stop).unwrap_err();
+        assert!(matches!(error, Error::Cancelled), "{error}");
+    }
+    let stop = || ControlFlow::Break(());
+    case.server.always(PATH, Fault::Silent);
+    let url = case.remote().url;
+    let error = client().length(&url, None, &stop).unwrap_err();
+    assert!(matches!(error, Error::Cancelled), "{error}");
+    let error = client().text(&url, None, 1 << 20, &stop).unwrap_err();
+    assert!(matches!(error, Error::Cancelled), "{error}");
+    // So it is between attempts, too.
+    case.server.repair();
+    case.server.always(PATH, Fault::Status(503));
+    let patient = Client::new().retries(1, Duration::from_mins(1));
+    let error = patient.text(&url, None, 1 << 20, &stop).unwrap_err();
+    assert!(matches!(error, Error::Cancelled), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    case.server.repair();
+    client().fetch(&case.remote(), &go_on).unwrap();
+    case.check_complete();
+}
+
+#[test]
+fn a_file_that_has_moved_is_followed_and_resumed() {
+    let case = Case::new();
+    case.server.put("/other/file.7z", case.bytes.clone());
+    case.server.always(PATH, Fault::Redirect("/other/file.7z"));
+    case.server.faults("/other/file.7z", [Fault::Cut(100_000)]);
+    let remote = Remote {
+        token: Some(Token::new("secret".to_owned())),
+        ..case.checked()
+    };
+    client().fetch(&remote, &go_on).unwrap_err();
+    client().fetch(&remote, &go_on).unwrap();
+    case.check_complete();
+    let asked = case.server.asked();
+    let other: Vec<_> = asked
+        .iter()
+        .filter(|asked| asked.path == "/other/file.7z")
+        .collect();
+    assert_eq!(
+        other.iter().map(|asked| asked.start).collect::<Vec<_>>(),
+        [0, 100_000]
+    );
+    assert!(
+        other.iter().all(|asked| !asked.authorized),
+        "the token is not for the other place"
+    );
+    // A circle ends.
+    case.server.always("/other/file.7z", Fault::Redirect(PATH));
+    fs_err::remove_file(case.target()).unwrap();
+    let error = client().fetch(&remote, &go_on).unwrap_err();
+    assert!(matches!(error, Error::Request { .. }), "{error}");
+}
+
+#[test]
+fn a_false_length_is_noticed() {
+    let case = Case::new();
+    // More is told than comes: the part is kept, and the next attempt continues it.
+    case.server.faults(PATH, [Fault::Length(500_000)]);
+    let error = client().fetch(&case.checked(), &go_on).unwrap_err();
+    assert!(
+        error.to_string().contains("run the command again to resume"),
+        "{error}"
+    );
+    assert_eq!(case.names(), ["file.7z.part", "file.7z.part.from"]);
+    client().fetch(&case.checked(), &go_on).unwrap();
+    case.check_complete();
+    // Less is told than comes.
+    fs_err::remove_file(case.target()).unwrap();
+    case.server.faults(PATH, [Fault::Length(300_000)]);
+    let error = client().fetch(&case.checked(), &go_on).unwrap_err();
+    assert!(matches!(error, Error::Checksum { .. }), "{error}");
+    assert_eq!(case.names(), [""; 0]);
+}
+
+/// A kill between the two steps that begin a part is played by a note that cannot be written.
+#[test]
+fn a_part_never_has_the_note_of_another_file() {
+    let case = Case::new();
+    let part = case.target().with_added_extension("part");
+    fs_err::write(&part, &case.bytes[..1000]).unwrap();
+    fs_err::create_dir(case.target().with_added_extension("part.from")).unwrap();
+    case.server.faults(PATH, [Fault::NoRanges]);
+    client().fetch(&case.remote(), &go_on).unwrap_err();
+    assert_eq!(fs_err::metadata(&part).unwrap().len(), 0);
+}
+
+#[test]
+fn attempts_are_counted_anew_for_a_file_that_has_changed() {
+    let case = Case::new();
+    case.server.faults(PATH, [Fault::Cut(300_000)]);
+    client().fetch(&case.remote(), &go_on).unwrap_err();
+    let newer = content(90_000);
+    case.server.put(PATH, newer.clone());
+    let same = Fault::Tag("\"one\"");
+    let cuts = (0..8).map(|_| Fault::Cut(40_000));
+    case.server.faults(PATH, std::iter::once(same).chain(cuts));
+    let client = Client::new().retries(1, Duration::ZERO);
+    client.fetch(&case.remote(), &go_on).unwrap();
+    assert_eq!(fs_err::read(case.target()).unwrap(), newer);
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl Downloads {
         let (file, done, total) = match event {
             Event::Checking { file, done, total } => (file, done, total),
             Event::Downloading { file, done, total } => (file, done, total.unwrap_or(done)),
+            Event::Waiting { .. } => return go_on(),
             Event::Finished { file, fetched } => (file, fetched.bytes, fetched.bytes),
             Event::Retrying { file, error } => {
                 return self.say(format!("{file}: {}; trying again", explain(error)));
@@ -201,6 +202,11 @@ pub fn stopped() -> bool {
 pub fn show(bar: &ProgressBar, done: u64, total: u64) -> ControlFlow<()> {
     bar.set_length(total);
     bar.set_position(done);
+    go_on()
+}
+
+/// `Break` if the user has asked to stop.
+pub fn go_on() -> ControlFlow<()> {
     if stopped() {
         ControlFlow::Break(())
     } else {

@@ -27,6 +27,14 @@ pub enum Fault {
     NoLength,
     /// The file has this entity tag.
     Tag(&'static str),
+    /// Nothing more comes after so many bytes, and the connection stays open.
+    Stall(usize),
+    /// Nothing comes at all, not even headers.
+    Silent,
+    /// The file is at another path.
+    Redirect(&'static str),
+    /// The length is told wrong.
+    Length(usize),
 }
 
 /// A request that was answered.
@@ -54,6 +62,17 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     stop: AtomicBool,
+}
+
+impl Shared {
+    /// Waits until the server is dropped.
+    fn wait_for_the_end(&self) {
+        let mut state = self.state.lock().unwrap();
+        while !self.stop.load(Ordering::Relaxed) {
+            let wait = std::time::Duration::from_millis(20);
+            state = self.changed.wait_timeout(state, wait).unwrap().0;
+        }
+    }
 }
 
 pub struct Loopback {
@@ -213,11 +232,11 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
                 .get_mut(&path)
                 .and_then(VecDeque::pop_front)
                 .or_else(|| state.always.get(&path).cloned()),
-            // Of the lasting ones, this one shows without a file, too.
+            // Of the lasting ones, these show without a file, too.
             _ => state
                 .always
                 .get(&path)
-                .filter(|fault| matches!(fault, Fault::NoLength))
+                .filter(|fault| matches!(fault, Fault::NoLength | Fault::Silent))
                 .cloned(),
         };
         state.asked.push(asked);
@@ -227,7 +246,8 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         return send(&mut stream, "404 Not Found", "", b"no such file");
     };
     let mut kind = "application/octet-stream";
-    let (mut cut, mut tag, mut told) = (usize::MAX, "\"one\"", true);
+    let (mut cut, mut tag, mut told, mut stalls) = (usize::MAX, "\"one\"", true, false);
+    let mut length = None;
     match fault {
         None => {}
         Some(Fault::NoRanges) => start = 0,
@@ -246,6 +266,15 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         Some(Fault::Other(other)) => bytes = other,
         Some(Fault::NoLength) => told = false,
         Some(Fault::Tag(other)) => tag = other,
+        Some(Fault::Stall(at)) => (cut, stalls) = (at, true),
+        Some(Fault::Silent) => {
+            shared.wait_for_the_end();
+            return Ok(());
+        }
+        Some(Fault::Redirect(to)) => {
+            return send(&mut stream, "302 Found", &format!("Location: {to}\r\n"), b"moved");
+        }
+        Some(Fault::Length(other)) => length = Some(other),
     }
     let whole = bytes.len();
     if start > 0 && start >= whole {
@@ -254,7 +283,7 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     }
     let mut head = format!("Connection: close\r\nContent-Type: {kind}\r\nETag: {tag}\r\n");
     if told {
-        head += &format!("Content-Length: {}\r\n", whole - start);
+        head += &format!("Content-Length: {}\r\n", length.unwrap_or(whole - start));
     }
     let status = if start > 0 {
         head += &format!("Content-Range: bytes {start}-{}/{whole}\r\n", whole - 1);
@@ -280,6 +309,9 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         state.sent += chunk.len() as u64;
         drop(state);
         stream.write_all(chunk)?;
+    }
+    if stalls {
+        shared.wait_for_the_end();
     }
     Ok(())
 }

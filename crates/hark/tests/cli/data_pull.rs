@@ -44,7 +44,7 @@ fn captions_that_are_not_the_published_ones_are_refused() {
     ];
     let message = place.fails(&pull);
     assert!(
-        message.contains("expected md5") && message.contains("licence: captions: Tampere"),
+        message.contains("checksum mismatch for") && message.contains("licence: captions: Tampere"),
         "{message}"
     );
     server.always(

@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
         Some(address) => Client::new().mirror(address),
         None => Client::new(),
     };
-    let plan = request.plan(&client)?;
+    let plan = request.plan(&client, &progress::go_on)?;
     eprint!("{plan}");
     if args.dry_run {
         return Ok(());
