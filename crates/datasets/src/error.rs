@@ -57,22 +57,24 @@ pub enum Error {
         asked: String,
     },
 
-    #[error(
-        "the files in {} are {found}, not {asked}; pull to another folder, or with the same --as as before",
-        folder.display()
-    )]
-    OtherForm {
-        folder: PathBuf,
-        found: String,
-        asked: String,
+    #[error("{} already holds recordings {}, or pull to another folder", folder.display(), as_before(found))]
+    OtherForm { folder: PathBuf, found: String },
+
+    /// An option that would do nothing.
+    #[error("{option} does not apply to {dataset}: {reason}; leave it out")]
+    NotApplicable {
+        option: &'static str,
+        dataset: &'static str,
+        reason: &'static str,
     },
 
     /// A file at the place of one to pull, which its user put there.
-    #[error(
-        "{} exists and is not the published file; move it away, or pull to another folder",
-        path.display()
-    )]
+    #[error("{} differs from the published file; move it, or pull to another folder", path.display())]
     InTheWay { path: PathBuf },
+
+    /// A file that was pulled and that its user changed.
+    #[error("{} has changed since it was pulled; move it, or pull to another folder", path.display())]
+    Changed { path: PathBuf },
 
     #[error("another process is pulling to {}; wait until it has finished", folder.display())]
     InUse { folder: PathBuf },
@@ -84,7 +86,7 @@ pub enum Error {
     #[error("cannot read the list of files at {url}: {reason}")]
     Listing { url: String, reason: String },
 
-    #[error("cannot unpack {}: {reason}; remove it and run the command again to download it again", archive.display())]
+    #[error("cannot unpack {}: {reason}; delete the archive and run the command again", archive.display())]
     Archive { archive: PathBuf, reason: String },
 
     #[error(
@@ -94,11 +96,11 @@ pub enum Error {
     )]
     UnsafeName { archive: PathBuf, name: String },
 
-    #[error("cannot unpack {}: {reason}, more than any real dataset; nothing was unpacked", archive.display())]
+    #[error("refusing to unpack {}: {reason}. Nothing was unpacked", archive.display())]
     Bomb { archive: PathBuf, reason: String },
 
     #[error(
-        "cannot unpack {}: its entry {name:?} is damaged: {reason}; remove the archive and run the command again",
+        "cannot unpack {}: its entry {name:?} is damaged: {reason}; delete the archive and run the command again",
         archive.display()
     )]
     Entry {
@@ -107,16 +109,11 @@ pub enum Error {
         reason: String,
     },
 
-    #[error("cannot run {program}: {source}; install it ({from}) and run the command again")]
-    NoProgram {
-        program: String,
-        from: &'static str,
-        source: io::Error,
-    },
+    #[error("cannot run {program}: {source}; install it and run the command again")]
+    NoProgram { program: String, source: io::Error },
 
     #[error(
-        "{program} failed for {} in a row, the last time with: {reason}; see to that and run the command again to \
-         continue",
+        "{program} failed on {} in a row; last error: {reason}. Fix that, then run the command again to continue",
         counted(*clips, "clip")
     )]
     Stuck {
@@ -149,6 +146,16 @@ impl Error {
                 | Self::Download(hark_download::Error::Cancelled)
                 | Self::Corpus(hark_corpus::Error::Cancelled)
         )
+    }
+}
+
+/// How the recordings of a folder are stored, and what to do for more of the same.
+fn as_before(form: &str) -> String {
+    match form.split_once(' ') {
+        Some((form, seconds)) => {
+            format!("as {form} (first {seconds} s); add --as {form} --seconds {seconds}")
+        }
+        None => "as they are published; leave out --as".to_owned(),
     }
 }
 

@@ -69,8 +69,8 @@ impl Journal {
                 reason: "a line of it is damaged".to_owned(),
             };
             let line = Line::parse(line).ok_or_else(damaged)?;
-            let bytes = fs_err::metadata(folder.join(&line.file)).map_or(0, |metadata| metadata.len());
-            if bytes == line.written && bytes > 0 {
+            let file = fs_err::metadata(folder.join(&line.file));
+            if file.is_ok_and(|file| file.is_file() && file.len() == line.written) {
                 journal.lines.insert(line.place.clone(), line);
             } else {
                 is_lost = true;
@@ -205,6 +205,19 @@ mod tests {
         adding.complete(folder).unwrap();
         assert!(read("flac").is_complete);
         assert_eq!(read("flac").lines["a/two.wav"], line("two"));
+        // An entry without a byte is unpacked, too.
+        fs_err::write(folder.join("a/empty.wav"), "").unwrap();
+        let empty = Line {
+            original: 0,
+            written: 0,
+            place: "a/empty.wav".to_owned(),
+            file: "a/empty.wav".to_owned(),
+        };
+        let mut journal = read("flac");
+        let mut adding = journal.begin().unwrap();
+        adding.add(folder, empty).unwrap();
+        adding.complete(folder).unwrap();
+        assert!(read("flac").is_complete && read("flac").lines.len() == 3);
         // A file that is gone.
         fs_err::remove_file(folder.join("a/two.flac")).unwrap();
         assert!(!read("flac").is_complete);

@@ -422,6 +422,7 @@ pub const DATASETS: &[Published] = &[
         splits: &["all"],
         next: "hark index FOLDER/audio",
         kind: Kind::Files(&[
+            // The same repository's own file: the archive below has it as `meta/esc50.csv`.
             Listed {
                 split: None,
                 url: "https://github.com/karolpiczak/ESC-50/raw/master/meta/esc50.csv",
@@ -463,8 +464,7 @@ pub const DATASETS: &[Published] = &[
     Published {
         name: "wavcaps",
         about: "WavCaps: 403,050 recordings of four sources with one generated caption each",
-        licence: "captions and recordings: see https://huggingface.co/datasets/cvssp/WavCaps; recordings: those of their \
-                  sources",
+        licence: "captions: see https://huggingface.co/datasets/cvssp/WavCaps; recordings: those of their sources",
         splits: &["AudioSet_SL", "BBC_Sound_Effects", "FreeSound", "SoundBible"],
         next: "hark reproduce recipes/pretrain.toml --rehearse",
         kind: Kind::WavCaps,

@@ -6,17 +6,18 @@
 //! | `.hark-pull` | archives under way, and which of their entries are unpacked |
 //! | `archives` | archives that are kept |
 
+use std::fs::TryLockError;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use fs_err::File;
-use hark_download::{Client, GoOn, Remote, digest_file};
+use hark_download::{Client, Fetched, GoOn, Remote, digest_file, free_disk};
 use hark_work::workers::{lock, map};
 
 use crate::journal::Journal;
-use crate::published::{Needed, Origin, Packed, Published};
+use crate::published::{Kind, Needed, Origin, Packed, Published};
 use crate::record::{Record, RecordedFile};
 use crate::unpack::{Job, sweep};
 use crate::videos::{self, Programs, Unavailable};
@@ -130,46 +131,49 @@ impl Request {
     /// waited for, `go_on` is asked.
     ///
     /// # Errors
-    /// [`Error::UnknownSplit`], [`Error::OtherDataset`], [`Error::OtherForm`], [`Error::NoProgram`], [`Error::Cancelled`], and
-    /// what the network does.
+    /// [`Error::UnknownSplit`], [`Error::NotApplicable`], [`Error::OtherDataset`], [`Error::OtherForm`], [`Error::NoProgram`],
+    /// [`Error::Cancelled`], and what the network does.
     pub fn plan<'a>(&'a self, client: &'a Client, go_on: GoOn<'_>) -> Result<Plan<'a>, Error> {
         let splits = self.dataset.splits(&self.splits)?;
+        self.check_options()?;
         let record = self.record()?;
         let mut needed = self.dataset.needed(&splits, self.captions_only, client, go_on)?;
         if !needed.videos.is_empty() {
             self.programs.check()?;
         }
         let mut done = 0;
-        let mut wanted: Vec<&mut Origin> = Vec::new();
-        for (origin, place) in needed.files.iter_mut().chain(&mut needed.extras) {
+        let mut wanted: Vec<(&mut Origin, bool)> = Vec::new();
+        let files = needed.files.iter_mut().map(|file| (file, false));
+        for ((origin, place), is_extra) in files.chain(needed.extras.iter_mut().map(|file| (file, true))) {
             if is_here(&record, origin, &self.folder.join(place)) {
                 done += 1;
             } else {
-                wanted.push(origin);
+                wanted.push((origin, is_extra));
             }
         }
         for packed in needed.archives.iter_mut().flatten() {
             if Journal::read(&self.journal(&packed.name), &self.folder, &self.form.to_string())?.is_complete {
                 done += 1;
             } else {
-                wanted.extend(&mut packed.parts);
+                wanted.extend(packed.parts.iter_mut().map(|part| (part, false)));
             }
         }
         let lengths = map(
             &wanted,
             self.parallel.get(),
             &|_, _| go_on(),
-            |origin| match origin.bytes {
+            |(origin, is_extra)| match origin.bytes {
                 // Not every server answers this question; what is there is seen when it is downloaded.
                 None => match client.length(&origin.url, None, go_on) {
                     Err(hark_download::Error::Status { .. }) => Ok(None),
+                    Err(error) if *is_extra && error.is_remote() => Ok(None),
                     other => other,
                 },
                 known => Ok(known),
             },
         )?;
         let mut files = Vec::new();
-        for (origin, length) in wanted.iter_mut().zip(lengths) {
+        for ((origin, _), length) in wanted.iter_mut().zip(lengths) {
             origin.told = length?;
             let at = self.archive(&origin.name);
             files.push(PlannedFile {
@@ -185,22 +189,50 @@ impl Request {
             needed,
             files,
             done,
-            free: space::free(&self.folder),
+            free: free_disk(&self.folder),
         })
     }
 
+    /// Refuses options that would do nothing.
+    fn check_options(&self) -> Result<(), Error> {
+        let refuse = |option, reason| {
+            Err(Error::NotApplicable {
+                option,
+                dataset: self.dataset.name,
+                reason,
+            })
+        };
+        if matches!(self.dataset.kind, Kind::AudioCaps(_)) {
+            if self.form != Form::Original {
+                return refuse("--as", "its clips are always stored as mono FLAC at 32 kHz");
+            }
+            if self.keep_archives {
+                return refuse("--keep-archives", "it has no archives");
+            }
+        }
+        Ok(())
+    }
+
+    /// What is recorded of the folder. Captions alone go with recordings in any form.
     fn record(&self) -> Result<Record, Error> {
-        Record::open(&self.folder, self.dataset.name, &self.form.to_string())
+        let form = (!self.captions_only).then(|| self.form.to_string());
+        Record::open(&self.folder, self.dataset.name, form.as_deref())
     }
 
     fn work(&self) -> PathBuf {
         self.folder.join(WORK)
     }
 
-    /// Where an archive is, or is downloaded to. One that is among the kept ones is used and stays.
+    /// Where archives are kept.
+    fn archives(&self) -> PathBuf {
+        self.folder.join(ARCHIVES)
+    }
+
+    /// Where an archive is, or is downloaded to. One that is among the kept ones is used and stays. A new one joins them when
+    /// it is unpacked, so that nothing is lost if the next run asks for something else.
     fn archive(&self, name: &str) -> PathBuf {
-        let kept = self.folder.join(ARCHIVES).join(name);
-        if self.keep_archives || kept.is_file() {
+        let kept = self.archives().join(name);
+        if kept.is_file() {
             kept
         } else {
             self.work().join(name)
@@ -209,17 +241,6 @@ impl Request {
 
     fn journal(&self, archive: &str) -> PathBuf {
         self.work().join(format!("{archive}.unpacked"))
-    }
-}
-
-fn remote(origin: &Origin, target: PathBuf) -> Remote {
-    Remote {
-        name: origin.name.clone(),
-        url: origin.url.clone(),
-        target,
-        bytes: origin.bytes,
-        checksum: origin.checksum.clone(),
-        token: None,
     }
 }
 
@@ -268,10 +289,14 @@ impl Plan<'_> {
         fs_err::create_dir_all(request.work())?;
         let path = request.work().join("lock");
         let turn = File::create(path)?;
-        if turn.file().try_lock().is_err() {
-            return Err(Error::InUse {
-                folder: request.folder.clone(),
-            });
+        match turn.file().try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::InUse {
+                    folder: request.folder.clone(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(error.into()),
         }
         sweep(&request.folder)?;
         sweep(&request.work())?;
@@ -286,10 +311,9 @@ impl Plan<'_> {
         pulling.files(&self.needed.files)?;
         for extra in &self.needed.extras {
             match pulling.files(std::slice::from_ref(extra)) {
-                Err(Error::Download(error @ hark_download::Error::Status { .. })) => {
-                    pulled
-                        .remarks
-                        .push(format!("{error}; it is useful, and not part of the dataset"));
+                Err(Error::Download(error)) if error.is_remote() => {
+                    let remark = format!("{error} (optional file; the dataset does not need it)");
+                    pulled.remarks.push(remark);
                 }
                 other => other?,
             }
@@ -333,68 +357,88 @@ struct Pulling<'a> {
 }
 
 impl Pulling<'_> {
-    /// Downloads files, each of which takes its place when it is complete.
+    /// Downloads files, each of which takes its place when it is complete. A file that is there and was not pulled is recorded
+    /// if it is the published one; no file is replaced.
     fn files(&self, list: &[(Origin, String)]) -> Result<(), Error> {
         let request = self.request;
-        let place = |place: &String| request.folder.join(place);
-        let mut missing: Vec<&(Origin, String)> = Vec::new();
-        for file in list {
-            let (origin, target) = (&file.0, place(&file.1));
-            let is_known = lock(&self.record).files.contains_key(&origin.name);
-            if target.is_file() && !is_known {
-                self.adopt(origin, target)?;
-            } else if !is_here(&lock(&self.record), origin, &target) {
-                missing.push(file);
+        let mut missing = Vec::new();
+        for (origin, place) in list {
+            let target = request.folder.join(place);
+            if is_here(&lock(&self.record), origin, &target) {
+                continue;
             }
+            let is_recorded = lock(&self.record).files.contains_key(&origin.name);
+            if target.is_file() {
+                let digest = digest_file(&target, origin.checksum.as_ref())?;
+                match &origin.checksum {
+                    Some(expected) if digest.has(expected) => {
+                        self.note(origin, &digest)?;
+                        continue;
+                    }
+                    _ if is_recorded => return Err(Error::Changed { path: target }),
+                    Some(_) => return Err(Error::InTheWay { path: target }),
+                    // Compared with what comes.
+                    None => {}
+                }
+            }
+            missing.push((origin, target));
         }
         let aside = |origin: &Origin| request.work().join(&origin.name);
-        self.fetch(missing.iter().map(|(origin, _)| (origin, aside(origin))))?;
-        for (origin, at) in missing {
-            let target = place(at);
-            if let Some(parent) = target.parent() {
-                fs_err::create_dir_all(parent)?;
+        let wanted: Vec<_> = missing
+            .iter()
+            .map(|(origin, _)| (*origin, aside(origin)))
+            .collect();
+        let fetched = self.fetch(&wanted, &|_, _| Ok(()))?;
+        for ((origin, target), fetched) in missing.into_iter().zip(fetched) {
+            if target.is_file() {
+                fs_err::remove_file(aside(origin))?;
+                if digest_file(&target, None)?.sha256 != fetched.sha256 {
+                    return Err(Error::InTheWay { path: target });
+                }
+            } else {
+                if let Some(parent) = target.parent() {
+                    fs_err::create_dir_all(parent)?;
+                }
+                fs_err::rename(aside(origin), target)?;
             }
-            fs_err::rename(aside(origin), target)?;
+            self.note(origin, &fetched)?;
         }
         Ok(())
     }
 
-    /// Records a file that was not pulled, if it is the published one.
-    fn adopt(&self, origin: &Origin, path: PathBuf) -> Result<(), Error> {
-        let digest = digest_file(&path, origin.checksum.as_ref())?;
-        if !origin
-            .checksum
-            .as_ref()
-            .is_some_and(|expected| digest.has(expected))
-        {
-            return Err(Error::InTheWay { path });
-        }
-        self.note(&remote(origin, path), &digest)
-    }
-
-    /// Downloads files that are not here, and records each when it is complete.
-    fn fetch<'o>(&self, files: impl Iterator<Item = (&'o Origin, PathBuf)>) -> Result<(), Error> {
+    /// Downloads files to their places, and tells `on_file` of each when it is complete.
+    fn fetch(
+        &self,
+        files: &[(&Origin, PathBuf)],
+        on_file: &(dyn Fn(&Origin, &Fetched) -> Result<(), Error> + Sync),
+    ) -> Result<Vec<Fetched>, Error> {
         let (mut remotes, mut left) = (Vec::new(), 0);
         for (origin, target) in files {
-            if is_here(&lock(&self.record), origin, &target) {
-                continue;
-            }
             if let Some(parent) = target.parent() {
                 fs_err::create_dir_all(parent)?;
             }
-            let here = size(&target).max(size(&target.with_added_extension("part")));
+            let here = size(target).max(size(&target.with_added_extension("part")));
             left += origin
                 .bytes
                 .or(origin.told)
                 .unwrap_or_default()
                 .saturating_sub(here);
-            remotes.push(remote(origin, target));
+            remotes.push(Remote {
+                name: origin.name.clone(),
+                url: origin.url.clone(),
+                target: target.clone(),
+                bytes: origin.bytes,
+                checksum: origin.checksum.clone(),
+                token: None,
+                // Archives that are kept may be the user's own.
+                replace: target.starts_with(self.request.work()),
+            });
         }
         space::need(&self.request.folder, left, "the download".to_owned())?;
         let on_event = |event: hark_download::Event<'_>| {
             if let hark_download::Event::Finished { file, fetched } = event
-                && let Some(remote) = remotes.iter().find(|remote| remote.name == file)
-                && let Err(error) = self.note(remote, fetched)
+                && let Some((origin, _)) = files.iter().find(|(origin, _)| origin.name == file)
+                && let Err(error) = on_file(origin, fetched)
             {
                 *lock(&self.fault) = Some(error);
                 return ControlFlow::Break(());
@@ -405,16 +449,46 @@ impl Pulling<'_> {
         if let Some(fault) = lock(&self.fault).take() {
             return Err(fault);
         }
-        fetched?;
-        Ok(())
+        Ok(fetched?)
     }
 
-    fn note(&self, remote: &Remote, fetched: &hark_download::Fetched) -> Result<(), Error> {
-        let stated = remote.checksum.as_ref().map(ToString::to_string);
+    fn note(&self, origin: &Origin, fetched: &Fetched) -> Result<(), Error> {
+        let stated = origin.checksum.as_ref().map(ToString::to_string);
         let mut record = lock(&self.record);
-        let file = RecordedFile::new(&remote.url, fetched, stated);
-        record.files.insert(remote.name.clone(), file);
+        let file = RecordedFile::new(&origin.url, fetched, stated);
+        record.files.insert(origin.name.clone(), file);
         record.write(&self.request.folder)
+    }
+
+    /// Records the form of the recordings, before the first of them is written.
+    fn note_form(&self, form: &str) -> Result<(), Error> {
+        let mut record = lock(&self.record);
+        if record.form.as_deref() == Some(form) {
+            return Ok(());
+        }
+        record.form = Some(form.to_owned());
+        record.write(&self.request.folder)
+    }
+
+    /// The archives of these parts that are not here. Refused: a kept one that changed since it was recorded.
+    fn missing<'o>(
+        &self,
+        parts: impl Iterator<Item = &'o Origin>,
+    ) -> Result<Vec<(&'o Origin, PathBuf)>, Error> {
+        let record = lock(&self.record);
+        let mut missing = Vec::new();
+        for origin in parts {
+            let at = self.request.archive(&origin.name);
+            if is_here(&record, origin, &at) {
+                continue;
+            }
+            let is_kept = at.starts_with(self.request.archives());
+            if is_kept && origin.checksum.is_none() && record.files.contains_key(&origin.name) {
+                return Err(Error::Changed { path: at });
+            }
+            missing.push((origin, at));
+        }
+        Ok(missing)
     }
 
     /// Downloads and unpacks the archives of a list that are not unpacked.
@@ -429,11 +503,12 @@ impl Pulling<'_> {
                 left.push(packed);
             }
         }
-        let at = |origin: &Origin| request.archive(&origin.name);
-        let parts = left.iter().flat_map(|packed| &packed.parts);
-        self.fetch(parts.map(|origin| (origin, at(origin))))?;
+        let missing = self.missing(left.iter().flat_map(|packed| &packed.parts))?;
+        self.fetch(&missing, &|origin, fetched| self.note(origin, fetched))?;
         for packed in list {
+            let at = |origin: &Origin| request.archive(&origin.name);
             let paths: Vec<PathBuf> = packed.parts.iter().map(at).collect();
+            self.note_form(&form)?;
             let job = Job {
                 format: packed.format,
                 parts: &paths,
@@ -450,11 +525,16 @@ impl Pulling<'_> {
                     total,
                 })
             })?;
-            for path in paths
-                .iter()
-                .filter(|path| path.starts_with(request.work()) && path.exists())
-            {
-                fs_err::remove_file(path)?;
+            for (origin, path) in packed.parts.iter().zip(&paths) {
+                if !path.starts_with(request.work()) || !path.exists() {
+                    continue;
+                }
+                if request.keep_archives {
+                    fs_err::create_dir_all(request.archives())?;
+                    fs_err::rename(path, request.archives().join(&origin.name))?;
+                } else {
+                    fs_err::remove_file(path)?;
+                }
             }
             for line in unpacked(packed)?.lines.values() {
                 pulled.recordings += 1;

@@ -19,8 +19,9 @@ pub struct Record {
     pub version: u32,
     /// Name of the dataset.
     pub dataset: String,
-    /// Form of the recordings: `original`, or what they were converted to.
-    pub form: String,
+    /// Form of the recordings out of archives: `original`, or what they were converted to. `None` as long as there are none.
+    #[serde(default)]
+    pub form: Option<String>,
     /// By name.
     pub files: BTreeMap<String, RecordedFile>,
 }
@@ -54,14 +55,15 @@ impl Record {
         folder.join(FILE)
     }
 
-    /// The record of a folder, or an empty one. Refused: a record of another dataset or form.
-    pub(crate) fn open(folder: &Path, dataset: &str, form: &str) -> Result<Self, Error> {
+    /// The record of a folder, or an empty one. Refused: a record of another dataset, or of recordings in another form, if one
+    /// is asked for.
+    pub(crate) fn open(folder: &Path, dataset: &str, form: Option<&str>) -> Result<Self, Error> {
         let path = Self::path(folder);
         if !path.is_file() {
             return Ok(Self {
                 version: VERSION,
                 dataset: dataset.to_owned(),
-                form: form.to_owned(),
+                form: None,
                 files: BTreeMap::new(),
             });
         }
@@ -84,11 +86,12 @@ impl Record {
                 asked: dataset.to_owned(),
             });
         }
-        if record.form != form {
+        if let (Some(found), Some(asked)) = (&record.form, form)
+            && found != asked
+        {
             return Err(Error::OtherForm {
                 folder: folder.to_owned(),
-                found: record.form,
-                asked: form.to_owned(),
+                found: found.clone(),
             });
         }
         Ok(record)
@@ -113,25 +116,43 @@ mod tests {
     fn a_folder_belongs_to_one_dataset_in_one_form() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let record = Record::open(folder, "clotho", "original").unwrap();
+        let (original, flac) = (Some("original"), Some("flac-32k 600"));
+        let mut record = Record::open(folder, "clotho", original).unwrap();
         record.write(folder).unwrap();
-        assert_eq!(Record::open(folder, "clotho", "original").unwrap(), record);
-        let error = Record::open(folder, "esc50", "original").unwrap_err().to_string();
+        // Captions alone have no form.
+        assert_eq!(Record::open(folder, "clotho", flac).unwrap(), record);
+        let error = |dataset: &str, form| Record::open(folder, dataset, form).unwrap_err().to_string();
+        let text = error("esc50", None);
         assert!(
-            error.contains("holds clotho; pull esc50 to another folder"),
-            "{error}"
+            text.contains("holds clotho; pull esc50 to another folder"),
+            "{text}"
         );
-        let error = Record::open(folder, "clotho", "flac-32k 600")
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("are original, not flac-32k 600"), "{error}");
-        fs_err::write(Record::path(folder), "{}").unwrap();
-        let error = Record::open(folder, "clotho", "original")
-            .unwrap_err()
-            .to_string();
+        record.form = original.map(str::to_owned);
+        record.write(folder).unwrap();
+        assert_eq!(Record::open(folder, "clotho", original).unwrap(), record);
+        assert_eq!(Record::open(folder, "clotho", None).unwrap(), record);
+        let text = error("clotho", flac);
         assert!(
-            error.contains("hark-pull.json") && error.contains("remove it"),
-            "{error}"
+            text.ends_with(
+                "already holds recordings as they are published; leave out --as, or pull to another folder"
+            ),
+            "{text}"
+        );
+        record.form = flac.map(str::to_owned);
+        record.write(folder).unwrap();
+        let text = error("clotho", original);
+        assert!(
+            text.ends_with(
+                "already holds recordings as flac-32k (first 600 s); add --as flac-32k --seconds 600, or pull to \
+                 another folder"
+            ),
+            "{text}"
+        );
+        fs_err::write(Record::path(folder), "{}").unwrap();
+        let text = error("clotho", None);
+        assert!(
+            text.contains("hark-pull.json") && text.contains("remove it"),
+            "{text}"
         );
     }
 }

@@ -2,31 +2,9 @@
 
 use std::fmt;
 
-use hark_work::progress::counted;
+use hark_work::progress::{Bytes, counted};
 
 use crate::{Plan, Pulled};
-
-/// A number of bytes: `7.6 GB`.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut amount = self.0 as f64;
-        let mut units = ["bytes", "kB", "MB", "GB", "TB"].into_iter();
-        let mut unit = units.next().unwrap_or_default();
-        for next in units {
-            if amount < 1000.0 {
-                break;
-            }
-            (amount, unit) = (amount / 1000.0, next);
-        }
-        if unit == "bytes" {
-            write!(f, "{amount} {unit}")
-        } else {
-            write!(f, "{amount:.1} {unit}")
-        }
-    }
-}
 
 impl fmt::Display for Plan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +23,7 @@ impl fmt::Display for Plan<'_> {
             unknown => write!(f, " and {} of unknown length", counted(unknown, "file"))?,
         }
         if self.done > 0 {
-            write!(f, "; {} here already", self.done)?;
+            write!(f, "; {} already here", counted(self.done, "file"))?;
         }
         if !self.videos().is_empty() {
             write!(
@@ -56,12 +34,17 @@ impl fmt::Display for Plan<'_> {
         }
         match count(|file| !file.is_checked) {
             0 => {}
-            unchecked => write!(f, "; no checksum is published of {}", counted(unchecked, "file"))?,
+            1 => write!(f, "; 1 file has no published checksum")?,
+            unchecked => write!(f, "; {unchecked} files have no published checksum")?,
         }
         let free = self
             .free
             .map_or("unknown".to_owned(), |free| Bytes(free).to_string());
-        writeln!(f, "\nfree disk: {free} in {}", self.request().folder.display())
+        writeln!(
+            f,
+            "\nfree disk space in {}: {free}",
+            self.request().folder.display()
+        )
     }
 }
 
@@ -90,10 +73,10 @@ impl fmt::Display for Pulled {
         {
             writeln!(
                 f,
-                "{}: {} of {} gone, {} failed: {}",
+                "{}: of {}, {} no longer on YouTube, {} failed (see {})",
                 split.split,
-                split.gone,
                 counted(split.clips, "clip"),
+                split.gone,
                 split.failed,
                 split.list.display()
             )?;
@@ -106,12 +89,6 @@ impl fmt::Display for Pulled {
 mod tests {
     use super::*;
     use crate::{RecordedFile, Unavailable};
-
-    #[test]
-    fn bytes_are_told_in_units() {
-        let told = [0, 999, 1000, 7_600_000_000, 1_400_000_000_000_000].map(|bytes| Bytes(bytes).to_string());
-        assert_eq!(told, ["0 bytes", "999 bytes", "1.0 kB", "7.6 GB", "1400.0 TB"]);
-    }
 
     #[test]
     fn what_was_done_is_told_in_lines() {
@@ -142,7 +119,7 @@ mod tests {
             pulled.to_string(),
             "a.zip: no published checksum; sha256 abc\n\
              2 recordings in 1.0 MB; 3.0 MB as published, 2.0 MB saved\n\
-             train: 1 of 9 clips gone, 0 failed: unavailable_train.csv\n"
+             train: of 9 clips, 1 no longer on YouTube, 0 failed (see unavailable_train.csv)\n"
         );
     }
 }

@@ -181,7 +181,8 @@ mod hostile {
         let zeros = vec![0; 100 << 20];
         let text = refused(archive(&[("audio/a.wav", &zeros)]));
         assert!(
-            text.contains("more than any real dataset; nothing was unpacked"),
+            text.contains("refusing to unpack")
+                && text.contains("would expand to 104,857,600. Nothing was unpacked"),
             "{text}"
         );
         // One that states little and gives much.
@@ -211,7 +212,9 @@ mod hostile {
         );
         assert!(refused(good[500..].to_vec()).contains("cannot unpack"));
         assert!(refused(Vec::new()).contains("it is not a ZIP archive"));
-        assert!(refused(b"no archive at all".to_vec()).contains("remove it and run the command again"));
+        assert!(
+            refused(b"no archive at all".to_vec()).contains("delete the archive and run the command again")
+        );
         let mut encrypted = good;
         let directory = encrypted
             .windows(4)
@@ -445,10 +448,204 @@ mod needs_archivers {
         site::write(&own, "my own captions");
         let error = pull(&other, &case.server).unwrap_err().to_string();
         assert!(
-            error.contains(captions) && error.contains("move it away"),
+            error.contains(captions) && error.contains("differs from the published file; move it"),
             "{error}"
         );
         assert_eq!(fs_err::read(own).unwrap(), b"my own captions");
+    }
+
+    #[test]
+    fn what_the_user_changed_is_neither_removed_nor_replaced() {
+        let case = Case::new("clotho");
+        let request = Request {
+            splits: vec!["validation".to_owned()],
+            ..case.request("own")
+        };
+        let archive = request.folder.join("archives/clotho_audio_validation.7z");
+        site::write(&archive, "an archive of my own");
+        let error = pull(&request, &case.server).unwrap_err().to_string();
+        assert!(
+            error.contains("clotho_audio_validation.7z differs from the published file; move it"),
+            "{error}"
+        );
+        assert_eq!(fs_err::read(&archive).unwrap(), b"an archive of my own");
+        fs_err::remove_file(&archive).unwrap();
+        pull(&request, &case.server).unwrap();
+        let captions = request.folder.join("clotho_captions_validation.csv");
+        let edited = [&fs_err::read(&captions).unwrap()[..], b"one more line\n"].concat();
+        fs_err::write(&captions, &edited).unwrap();
+        let error = pull(&request, &case.server).unwrap_err().to_string();
+        assert!(
+            error.contains("clotho_captions_validation.csv has changed since it was pulled; move it"),
+            "{error}"
+        );
+        assert_eq!(fs_err::read(&captions).unwrap(), edited);
+        fs_err::remove_file(&captions).unwrap();
+        pull(&request, &case.server).unwrap();
+        assert!(captions.is_file());
+    }
+
+    #[test]
+    fn without_a_published_checksum_a_file_is_compared_with_what_comes() {
+        let case = Case::new("audiocaps");
+        let request = Request {
+            captions_only: true,
+            ..case.request("own")
+        };
+        let captions = request.folder.join("train.csv");
+        site::write(&captions, "my own captions");
+        for _ in 0..2 {
+            let error = pull(&request, &case.server).unwrap_err().to_string();
+            assert!(
+                error.contains("train.csv differs from the published file; move it"),
+                "{error}"
+            );
+            assert_eq!(fs_err::read(&captions).unwrap(), b"my own captions");
+        }
+        fs_err::write(
+            &captions,
+            &case.site["/cdjkim/audiocaps/master/dataset/train.csv"],
+        )
+        .unwrap();
+        let pulled = pull(&request, &case.server).unwrap();
+        assert_eq!(pulled.files.len(), 3);
+        case.server.forget();
+        pull(&request, &case.server).unwrap();
+        assert_eq!(case.server.asked(), []);
+    }
+
+    #[test]
+    fn captions_go_with_recordings_in_any_form() {
+        let case = Case::new("clotho");
+        let captions = Request {
+            captions_only: true,
+            splits: vec!["evaluation".to_owned()],
+            ..case.request("some")
+        };
+        let flac = Request {
+            captions_only: false,
+            form: Form::Flac32k { seconds: 600.0 },
+            ..captions.clone()
+        };
+        pull(&captions, &case.server).unwrap();
+        pull(&flac, &case.server).unwrap();
+        pull(&captions, &case.server).unwrap();
+        let original = Request {
+            form: Form::Original,
+            ..flac
+        };
+        let error = pull(&original, &case.server).unwrap_err().to_string();
+        assert!(
+            error.contains(
+                "already holds recordings as flac-32k (first 600 s); add --as flac-32k --seconds 600"
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn archives_are_kept_or_not_without_another_download() {
+        let case = Case::new("clotho");
+        let name = "clotho_audio_evaluation.7z";
+        for keep_archives in [true, false] {
+            let first = Request {
+                keep_archives: !keep_archives,
+                splits: vec!["evaluation".to_owned()],
+                ..case.request(&format!("kept {keep_archives}"))
+            };
+            let stop = |event: Event<'_>| match event {
+                Event::Unpacking { done: 3.., .. } => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            };
+            let client = client(&case.server.url());
+            let error = first.plan(&client, &on).unwrap().run(&stop).unwrap_err();
+            assert!(error.is_cancelled(), "{error}");
+            case.server.forget();
+            let second = Request {
+                keep_archives,
+                ..first
+            };
+            pull(&second, &case.server).unwrap();
+            let asked = case.server.asked();
+            assert!(
+                !asked
+                    .iter()
+                    .any(|asked| asked.method == "GET" && asked.path.ends_with(name)),
+                "{asked:?}"
+            );
+            for (folder, is_there) in [("archives", keep_archives), (".hark-pull", false)] {
+                let path = second.folder.join(folder).join(name);
+                assert_eq!(path.exists(), is_there, "{}", path.display());
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_of_optional_files_that_cannot_be_reached_ends_no_pull() {
+        let case = Case::new("wavcaps");
+        let lists = ["blacklist_clotho.full.v2.csv", "blacklist_audiocaps.full.csv"];
+        for (name, fault) in lists.into_iter().zip([Fault::Refuse, Fault::Status(503)]) {
+            let path = format!("/Labbeti/aac-datasets/main/data/wavcaps/{name}");
+            case.server.always(&path, fault);
+        }
+        let request = Request {
+            splits: vec!["SoundBible".to_owned()],
+            ..case.request("some")
+        };
+        let pulled = pull(&request, &case.server).unwrap();
+        assert_eq!(pulled.remarks.len(), 2, "{:?}", pulled.remarks);
+        for (remark, name) in pulled.remarks.iter().zip(lists) {
+            assert!(
+                remark.contains(name) && remark.ends_with("(optional file; the dataset does not need it)"),
+                "{remark}"
+            );
+        }
+        // Cancelling is no fault of the host.
+        let stop = |event: Event<'_>| match event {
+            Event::Download(hark_download::Event::Retrying { .. }) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        let client = client(&case.server.url()).retries(1, Duration::ZERO);
+        let error = request.plan(&client, &on).unwrap().run(&stop).unwrap_err();
+        assert!(error.is_cancelled(), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_another_process_pulls_to_is_left_to_it() {
+        let case = Case::new("audiocaps");
+        let request = Request {
+            captions_only: true,
+            ..case.request("busy")
+        };
+        let work = request.folder.join(".hark-pull");
+        fs_err::create_dir_all(&work).unwrap();
+        let other = std::fs::File::create(work.join("lock")).unwrap();
+        other.lock().unwrap();
+        let error = pull(&request, &case.server).unwrap_err();
+        assert!(matches!(error, Error::InUse { .. }), "{error}");
+        drop(other);
+        pull(&request, &case.server).unwrap();
+    }
+
+    #[test]
+    fn options_that_would_do_nothing_for_audiocaps_are_refused() {
+        let case = Case::new("audiocaps");
+        let converted = Request {
+            form: Form::Flac32k { seconds: 600.0 },
+            ..case.request("videos")
+        };
+        let kept = Request {
+            keep_archives: true,
+            ..case.request("videos")
+        };
+        for (request, option) in [(converted, "--as"), (kept, "--keep-archives")] {
+            let error = pull(&request, &case.server).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("{option} does not apply to audiocaps: ")),
+                "{error}"
+            );
+        }
+        assert!(!case.folder("videos").exists() && case.server.asked().is_empty());
     }
 
     /// Run as a process of its own by [`killed_at_random_moments_and_resumed_they_end_with_the_same_bytes`].
@@ -626,7 +823,7 @@ mod needs_archivers {
         }
         site::write(&work.join("zeros.wav"), vec![0; 200 << 20]);
         site::run(work, "7z", &["a", "-bd", "-mx1", "x.7z", "zeros.wav"]);
-        assert!(refused().contains("more than any real dataset"));
+        assert!(refused().contains("refusing to unpack"));
         site::run(work, "7z", &["a", "-bd", "x.7z", "a.wav", "b.wav"]);
         let whole = fs_err::read(&path).unwrap();
         fs_err::write(&path, &whole[..whole.len() - 10]).unwrap();
@@ -774,7 +971,7 @@ mod needs_archivers {
             assert_eq!((info.rate, info.channels), (32_000, 1));
             // Not the other form on top.
             let error = pull(&case.request("flac"), &case.server).unwrap_err().to_string();
-            assert!(error.contains("are flac-32k 600, not original"), "{error}");
+            assert!(error.contains("as flac-32k (first 600 s); add --as"), "{error}");
             // Cancelled on the way, it ends with the same bytes.
             let other = Request {
                 folder: case.folder("cancelled"),
@@ -834,6 +1031,24 @@ mod needs_archivers {
         pull(&request, &case.server).unwrap();
         assert_eq!(asked(), 9);
         assert_eq!(fs_err::read_to_string(&split.list).unwrap(), list);
+        // Clips that are there are no longer listed, although the pull that fetched them was killed before it could say so.
+        let rows = "gone_train1,10,gone,x\ngood_train3,30,failed,x\ngood_train4,40,gone,x\n";
+        fs_err::write(
+            &split.list,
+            format!("youtube_id,start_time,status,reason\n{rows}"),
+        )
+        .unwrap();
+        let stop = |event: Event<'_>| match event {
+            Event::Videos { .. } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
+        let client = client(&case.server.url());
+        let error = request.plan(&client, &on).unwrap().run(&stop).unwrap_err();
+        assert!(error.is_cancelled(), "{error}");
+        assert_eq!(
+            fs_err::read_to_string(&split.list).unwrap(),
+            "youtube_id,start_time,status,reason\ngone_train1,10,gone,x\n"
+        );
         // No program: said before anything is downloaded.
         let without = Request {
             folder: case.folder("without"),
@@ -869,7 +1084,7 @@ mod needs_archivers {
         };
         let error = pull(&request, &case.server).unwrap_err().to_string();
         assert!(
-            error.contains("failed for 10 clips in a row") && error.contains("429"),
+            error.contains("failed on 10 clips in a row") && error.contains("429"),
             "{error}"
         );
         let list = fs_err::read_to_string(request.folder.join("unavailable_val.csv")).unwrap();

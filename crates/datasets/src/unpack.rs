@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use hark_audio::{Source, has_audio_extension};
 use hark_work::files;
+use hark_work::progress::group_digits;
 use hark_work::workers::{in_order, lock};
 
 use crate::journal::{Adding, Journal, Line};
@@ -241,7 +242,10 @@ impl Job<'_> {
             })
         };
         if stated.len() > MAX_ENTRIES {
-            return bomb(format!("it has {} entries", stated.len()));
+            return bomb(format!(
+                "it has {} entries, more than any dataset",
+                group_digits(stated.len())
+            ));
         }
         let mut archive_bytes = 0;
         for part in self.parts {
@@ -257,9 +261,13 @@ impl Job<'_> {
                 });
             };
             if entry.size > MAX_ENTRY_BYTES {
-                return bomb(format!("its entry {:?} states {} bytes", entry.name, entry.size));
+                return bomb(format!(
+                    "its entry {:?} would expand to {} bytes",
+                    entry.name,
+                    group_digits(entry.size)
+                ));
             }
-            size += entry.size;
+            size = size.saturating_add(entry.size);
             packed = packed.saturating_add(entry.packed);
             let Some(place) = self.layout.place(&parts).filter(|_| !entry.is_folder) else {
                 continue;
@@ -281,8 +289,19 @@ impl Job<'_> {
                 place,
             });
         }
-        if size > archive_bytes.saturating_mul(MAX_RATIO) + FREE_BYTES || packed > archive_bytes {
-            return bomb(format!("its {archive_bytes} bytes state {size} of contents"));
+        if size > archive_bytes.saturating_mul(MAX_RATIO).saturating_add(FREE_BYTES) {
+            return bomb(format!(
+                "{} bytes would expand to {}",
+                group_digits(archive_bytes),
+                group_digits(size)
+            ));
+        }
+        if packed > archive_bytes {
+            return bomb(format!(
+                "its entries overlap: they state {} compressed bytes, and it has {}",
+                group_digits(packed),
+                group_digits(archive_bytes)
+            ));
         }
         if wanted.is_empty() {
             return Err(Error::Archive {
@@ -548,12 +567,17 @@ mod tests {
             is_folder: false,
         };
         let refused = |stated: &[Stated]| job.wanted(stated).unwrap_err().to_string();
-        assert!(refused(&[entry("a.wav", 5 << 30, 10)]).contains("states 5368709120 bytes"));
-        assert!(refused(&[entry("a.wav", 70 << 20, 10)]).contains("more than any real dataset"));
+        assert!(refused(&[entry("a.wav", 5 << 30, 10)]).contains("would expand to 5,368,709,120 bytes"));
+        let text = refused(&[entry("a.wav", 70 << 20, 10)]);
+        assert!(
+            text.starts_with("refusing to unpack")
+                && text.ends_with("x.zip: 1,000 bytes would expand to 73,400,320. Nothing was unpacked"),
+            "{text}"
+        );
         // Entries that lie over each other.
         assert!(
             refused(&[entry("a.wav", 10, 600), entry("b.wav", 10, 600)])
-                .contains("more than any real dataset")
+                .contains("its entries overlap: they state 1,200 compressed bytes, and it has 1,000")
         );
         assert!(refused(&[entry("../a.wav", 10, 10)]).contains("outside the folder"));
         assert!(refused(&[entry("a.wav", 10, 10), entry("/etc/x", 1, 1)]).contains("outside the folder"));

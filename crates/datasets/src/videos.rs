@@ -2,9 +2,10 @@
 //!
 //! The programs are started with a list of arguments, never through a shell. A clip becomes FLAC of one channel at 32 kHz with 16
 //! bits, `audio/SPLIT/ID_START.flac`; it has its name when it is complete. What cannot be had is listed with the reason in
-//! `unavailable_SPLIT.csv`: `gone` is not asked for again as long as the list has it, `failed` is.
+//! `unavailable_SPLIT.csv`: `gone` is not asked for again as long as the list has it, `failed` is. A clip that is there is not
+//! listed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::ops::ControlFlow;
@@ -51,9 +52,7 @@ impl Default for Programs {
 impl Programs {
     /// That both can be run.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let yt_dlp = (&self.yt_dlp, "--version", "https://github.com/yt-dlp/yt-dlp");
-        let ffmpeg = (&self.ffmpeg, "-version", "https://ffmpeg.org");
-        for (program, argument, from) in [yt_dlp, ffmpeg] {
+        for (program, argument) in [(&self.yt_dlp, "--version"), (&self.ffmpeg, "-version")] {
             let mut command = Command::new(program);
             command
                 .arg(argument)
@@ -62,7 +61,6 @@ impl Programs {
                 .stderr(Stdio::null());
             command.status().map_err(|source| Error::NoProgram {
                 program: program.to_string_lossy().into_owned(),
-                from,
                 source,
             })?;
         }
@@ -134,19 +132,23 @@ impl Job<'_> {
         // The programs run in their folder: a path from here would lead them elsewhere.
         let own = std::path::absolute(self.work)?.join(std::process::id().to_string());
         fs_err::create_dir_all(&own)?;
-        let mut list = List::open(self.folder.join(format!("unavailable_{}.csv", self.split)))?;
-        let is_here = |clip: &Clip| {
+        let is_here = |clip: &&Clip| {
             ["flac", "wav"]
                 .iter()
                 .any(|end| audio.join(format!("{}.{end}", clip.id)).is_file())
         };
+        let here: HashSet<&str> = clips
+            .iter()
+            .filter(is_here)
+            .map(|clip| clip.id.as_str())
+            .collect();
+        let list = self.folder.join(format!("unavailable_{}.csv", self.split));
+        let mut list = List::open(list, &here)?;
+        let is_gone = |clip: &Clip| list.reasons.get(&clip.id).is_some_and(|reason| reason.is_gone);
         let left: Vec<&Clip> = clips
             .iter()
-            .filter(|clip| !is_here(clip) && !list.reasons.get(&clip.id).is_some_and(|reason| reason.is_gone))
+            .filter(|clip| !here.contains(clip.id.as_str()) && !is_gone(clip))
             .collect();
-        // A clip that is there again is no longer listed.
-        list.reasons
-            .retain(|id, reason| reason.is_gone || !left.iter().any(|clip| clip.id == *id));
         let total = clips.len() as u64;
         let mut done = total - left.len() as u64;
         let stop = AtomicBool::new(false);
@@ -169,9 +171,16 @@ impl Job<'_> {
         let mut take = |number: u64, outcome: Result<Outcome, Error>| {
             match outcome? {
                 Outcome::Stopped => return Err(Error::Cancelled),
-                Outcome::There => failures = 0,
+                Outcome::There => {
+                    failures = 0;
+                    list.reasons.remove(&left[number as usize].id);
+                }
                 Outcome::Not(reason) => {
-                    failures = if reason.is_gone { 0 } else { failures + 1 };
+                    failures = if reason.is_the_clips_own() {
+                        0
+                    } else {
+                        failures + 1
+                    };
                     let text = reason.text.clone();
                     list.add(&left[number as usize].id, reason)?;
                     if failures == MAX_FAILURES {
@@ -299,7 +308,7 @@ impl Clip {
 
 impl Reason {
     /// What yt-dlp says of videos that nobody can have any more.
-    const GONE: [&str; 13] = [
+    const GONE: [&str; 10] = [
         "video unavailable",
         "private video",
         "has been removed",
@@ -308,19 +317,35 @@ impl Reason {
         "this video is not available",
         "video is unavailable",
         "copyright",
-        "confirm your age",
         "members-only",
-        "not available in your country",
-        "in your country",
         "account has been closed",
+    ];
+    /// What it says of videos that another account or country can have.
+    const RESTRICTED: [&str; 2] = ["confirm your age", "in your country"];
+    /// What it says when YouTube refuses the caller. The same message may call the video unavailable.
+    const REFUSED: [&str; 5] = [
+        "try again later",
+        "rate-limit",
+        "not a bot",
+        "error 429",
+        "too many requests",
     ];
 
     fn of(text: String) -> Self {
-        let lower = text.to_lowercase();
-        Self {
-            is_gone: Self::GONE.iter().any(|words| lower.contains(words)),
-            text,
-        }
+        let mut reason = Self { is_gone: false, text };
+        reason.is_gone =
+            reason.says(&Self::GONE) && !reason.says(&Self::RESTRICTED) && !reason.says(&Self::REFUSED);
+        reason
+    }
+
+    /// Whether other clips may do better: neither the network nor the program is at fault.
+    fn is_the_clips_own(&self) -> bool {
+        self.is_gone || self.says(&Self::RESTRICTED) && !self.says(&Self::REFUSED)
+    }
+
+    fn says(&self, any: &[&str]) -> bool {
+        let lower = self.text.to_lowercase();
+        any.iter().any(|words| lower.contains(words))
     }
 }
 
@@ -364,11 +389,9 @@ fn run(mut command: Command, work: &Path, is_stopped: &dyn Fn() -> bool) -> Resu
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(errors);
-    let child = command.spawn().map_err(|source| Error::NoProgram {
-        program,
-        from: "its own site",
-        source,
-    })?;
+    let child = command
+        .spawn()
+        .map_err(|source| Error::NoProgram { program, source })?;
     let (mut running, begun) = (Running(child), Instant::now());
     let status = loop {
         if let Some(status) = running.0.try_wait()? {
@@ -412,8 +435,8 @@ struct List {
 impl List {
     const HEAD: &str = "youtube_id,start_time,status,reason\n";
 
-    /// What the list has; a last line that was cut off is dropped.
-    fn open(path: PathBuf) -> Result<Self, Error> {
+    /// What the list has. Dropped are a last line that was cut off and clips that are `here`.
+    fn open(path: PathBuf, here: &HashSet<&str>) -> Result<Self, Error> {
         let text = if path.is_file() {
             fs_err::read_to_string(&path)?
         } else {
@@ -439,8 +462,14 @@ impl List {
             };
             reasons.insert(format!("{video}_{start}"), reason);
         }
-        if whole != text {
-            files::write(&path, whole.as_bytes()).map_err(|source| Error::writing(&path, source))?;
+        let listed = reasons.len();
+        reasons.retain(|id, _| !here.contains(id.as_str()));
+        if whole != text || reasons.len() < listed {
+            let mut text = Self::HEAD.as_bytes().to_vec();
+            for (id, reason) in &reasons {
+                text.extend(Self::row(id, reason));
+            }
+            files::write(&path, &text).map_err(|source| Error::writing(&path, source))?;
         }
         let file = OpenOptions::new().append(true).open(&path)?;
         Ok(Self { path, reasons, file })
@@ -508,7 +537,16 @@ mod tests {
                 "ERROR: [youtube] abc: Private video. Sign in if you've been granted access",
                 true,
             ),
-            ("ERROR: [youtube] abc: Sign in to confirm your age", true),
+            (
+                "ERROR: [youtube] abc: Video unavailable. This content isn't available, try again later. The current \
+                 session has been rate-limited by YouTube for up to an hour. It is recommended to use `-t sleep`",
+                false,
+            ),
+            ("ERROR: [youtube] abc: Sign in to confirm your age", false),
+            (
+                "ERROR: [youtube] abc: Video unavailable. The uploader has not made this video available in your country",
+                false,
+            ),
             ("ERROR: [youtube] abc: Sign in to confirm you're not a bot", false),
             (
                 "ERROR: unable to download video data: HTTP Error 429: Too Many Requests",
@@ -520,6 +558,25 @@ mod tests {
             ),
         ] {
             assert_eq!(Reason::of(text.to_owned()).is_gone, is_gone, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_counts_as_a_failure_and_a_restriction_as_the_clips_own() {
+        for (text, own) in [
+            ("ERROR: [youtube] abc: Private video", true),
+            ("ERROR: [youtube] abc: Sign in to confirm your age", true),
+            (
+                "ERROR: [youtube] abc: The uploader has not made this video available in your country",
+                true,
+            ),
+            (
+                "ERROR: [youtube] abc: Video unavailable. This content isn't available, try again later",
+                false,
+            ),
+            ("ERROR: [youtube] abc: Sign in to confirm you're not a bot", false),
+        ] {
+            assert_eq!(Reason::of(text.to_owned()).is_the_clips_own(), own, "{text}");
         }
     }
 }

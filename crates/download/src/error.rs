@@ -68,6 +68,10 @@ pub enum Error {
         got: Checksum,
     },
 
+    /// A file at the place of the one to download, which must not be replaced.
+    #[error("{} differs from the published file; move it, or pull to another folder", path.display())]
+    InTheWay { path: PathBuf },
+
     /// The caller's callback asked to stop.
     #[error("cancelled")]
     Cancelled,
@@ -81,6 +85,14 @@ impl Error {
             Self::Status { status, .. } => matches!(status, 408 | 429 | 500..=599),
             _ => false,
         }
+    }
+
+    /// Whether it is the server's or the network's: without this file, others may still be had.
+    pub fn is_remote(&self) -> bool {
+        !matches!(
+            self,
+            Self::Io(_) | Self::DiskFull { .. } | Self::InTheWay { .. } | Self::Cancelled
+        )
     }
 
     /// An error of writing `path`.

@@ -29,6 +29,8 @@ pub struct Remote {
     pub checksum: Option<Checksum>,
     /// For servers that restrict access.
     pub token: Option<Token>,
+    /// Whether a file that is there and is not this one is replaced; if not, it stays and the download is refused.
+    pub replace: bool,
 }
 
 /// What a download is doing.
@@ -85,7 +87,8 @@ fn report(on_event: OnEvent<'_>, event: Event<'_>) -> Result<(), Error> {
 }
 
 impl Client {
-    /// Downloads a file, or what is left of it. A file that is there already is checked and not downloaded again.
+    /// Downloads a file, or what is left of it. A file that is there already is checked and not downloaded again; one
+    /// without a stated length or checksum is taken as it is.
     ///
     /// # Errors
     /// Any [`Error`] but those of [`Client::text`]. After [`Error::Interrupted`], [`Error::Truncated`],
@@ -101,6 +104,11 @@ impl Client {
                 .and_then(|expected| fetched.differs(expected));
             if !is_other_size && differs.is_none() {
                 return finished(remote, fetched, on_event);
+            }
+            if !remote.replace {
+                return Err(Error::InTheWay {
+                    path: remote.target.clone(),
+                });
             }
             fs_err::remove_file(&remote.target)?;
         }

@@ -18,6 +18,7 @@
 mod answer;
 mod checksum;
 mod client;
+mod disk;
 mod error;
 mod fetch;
 mod many;
@@ -26,5 +27,6 @@ mod part;
 pub use answer::GoOn;
 pub use checksum::{Checksum, Fetched, digest_file};
 pub use client::{Client, Token};
+pub use disk::free_disk;
 pub use error::Error;
 pub use fetch::{Event, OnEvent, Remote};

@@ -61,6 +61,7 @@ impl Case {
             bytes: None,
             checksum: None,
             token: None,
+            replace: true,
         }
     }
 
@@ -203,6 +204,22 @@ fn a_damaged_file_that_is_there_is_downloaded_again() {
     };
     client().fetch(&stated, &go_on).unwrap();
     case.check_complete();
+}
+
+#[test]
+fn a_file_of_the_user_is_left_alone() {
+    let case = Case::new();
+    let remote = Remote {
+        replace: false,
+        ..case.checked()
+    };
+    fs_err::write(case.target(), "something else").unwrap();
+    let error = client().fetch(&remote, &go_on).unwrap_err();
+    assert!(matches!(error, Error::InTheWay { .. }), "{error}");
+    assert_eq!(fs_err::read(case.target()).unwrap(), b"something else");
+    fs_err::write(case.target(), &case.bytes).unwrap();
+    client().fetch(&remote, &go_on).unwrap();
+    assert!(case.starts().is_empty());
 }
 
 #[test]
@@ -525,6 +542,7 @@ fn several(folder: &Path, server: &Loopback) -> Vec<Remote> {
             bytes: None,
             checksum: None,
             token: None,
+            replace: true,
         })
         .collect()
 }

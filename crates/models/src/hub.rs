@@ -57,6 +57,7 @@ impl Network {
                 bytes: None,
                 checksum: checksum.map(|digits| Checksum::Sha256(digits.to_owned())),
                 token: token.clone(),
+                replace: true,
             })
             .collect()
     }

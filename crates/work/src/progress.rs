@@ -3,6 +3,7 @@
 //! One callback does both: it is told how much is done, and answers whether to go on. What counts as a piece (a clip, a
 //! block, a byte) is for the function that takes the callback to say.
 
+use std::fmt;
 use std::ops::ControlFlow;
 
 /// Called with the number of finished pieces and the number of all pieces. It may be called from any thread, but never
@@ -88,9 +89,38 @@ pub fn counted(number: impl TryInto<u64>, one: &str) -> String {
     text
 }
 
+/// A number of bytes: `7.6 GB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut amount = self.0 as f64;
+        let mut units = ["bytes", "kB", "MB", "GB", "TB"].into_iter();
+        let mut unit = units.next().unwrap_or_default();
+        for next in units {
+            if amount < 1000.0 {
+                break;
+            }
+            (amount, unit) = (amount / 1000.0, next);
+        }
+        if unit == "bytes" {
+            write!(f, "{amount} {unit}")
+        } else {
+            write!(f, "{amount:.1} {unit}")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_told_in_units() {
+        let told = [0, 999, 1000, 7_600_000_000, 1_400_000_000_000_000].map(|bytes| Bytes(bytes).to_string());
+        assert_eq!(told, ["0 bytes", "999 bytes", "1.0 kB", "7.6 GB", "1400.0 TB"]);
+    }
 
     #[test]
     fn thousands_are_separated() {

@@ -31,6 +31,8 @@ pub enum Fault {
     Stall(usize),
     /// Nothing comes at all, not even headers.
     Silent,
+    /// The connection ends without an answer.
+    Refuse,
     /// The file is at another path.
     Redirect(&'static str),
     /// The length is told wrong.
@@ -236,7 +238,7 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             _ => state
                 .always
                 .get(&path)
-                .filter(|fault| matches!(fault, Fault::NoLength | Fault::Silent))
+                .filter(|fault| matches!(fault, Fault::NoLength | Fault::Silent | Fault::Refuse))
                 .cloned(),
         };
         state.asked.push(asked);
@@ -271,6 +273,7 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             shared.wait_for_the_end();
             return Ok(());
         }
+        Some(Fault::Refuse) => return Ok(()),
         Some(Fault::Redirect(to)) => {
             return send(&mut stream, "302 Found", &format!("Location: {to}\r\n"), b"moved");
         }
