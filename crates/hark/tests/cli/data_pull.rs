@@ -1,12 +1,10 @@
 //! `hark data pull` from a server on loopback that has small datasets in the layouts of the published ones.
 
-#[path = "../../../download/tests/loopback/mod.rs"]
-mod loopback;
 #[path = "../../../datasets/tests/site/mod.rs"]
 mod site;
 
+use crate::loopback::{Fault, Loopback};
 use crate::place::{Place, text};
-use loopback::{Fault, Loopback};
 
 #[test]
 fn a_dataset_that_nobody_publishes_is_bad_usage() {
@@ -19,6 +17,27 @@ fn a_dataset_that_nobody_publishes_is_bad_usage() {
         message.contains("clotho has no split test (known: development"),
         "{message}"
     );
+}
+
+#[test]
+fn options_that_do_not_fit_are_bad_usage() {
+    let place = Place::new();
+    let pull = ["data", "pull", "clotho", "data"];
+    for seconds in ["0", "-5", "nan", "inf", "x"] {
+        let output = place.run(&[&pull[..], &["--as", "flac-32k", "--seconds", seconds]].concat());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{seconds}: {message}");
+        assert!(message.contains("it must be a number above 0"), "{message}");
+    }
+    for options in [&["--keep-archives"][..], &["--as", "flac-32k"]] {
+        let output = place.run(&[&pull[..], &["--only", "captions"], options].concat());
+        assert_eq!(output.status.code(), Some(2), "{options:?}");
+        let message = place.fails(&[&["data", "pull", "audiocaps", "data"], options].concat());
+        assert!(message.contains("does not apply to audiocaps"), "{message}");
+    }
+    let model = ["models", "pull", "passt-s", "--from", "x"];
+    let output = place.run(&[&model[..], &["--mirror", "http://127.0.0.1:9"]].concat());
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
@@ -82,7 +101,8 @@ fn clips_of_audiocaps_come_through_programs_of_the_user() {
     let message = text(&output.stderr);
     assert!(output.status.success(), "{message}");
     assert!(
-        message.contains("train: 1 of 9 clips gone, 0 failed: data/unavailable_train.csv"),
+        message
+            .contains("train: of 9 clips, 1 no longer on YouTube, 0 failed (see data/unavailable_train.csv)"),
         "{message}"
     );
     assert!(
@@ -92,6 +112,33 @@ fn clips_of_audiocaps_come_through_programs_of_the_user() {
     assert!(text(&output.stdout).contains("audiocaps-train: not complete"));
     let check = place.run(&["data", "check", "audiocaps", "data", "--split", "test"]);
     assert!(text(&check.stdout).contains("missing"), "{}", text(&check.stdout));
+
+    // A clip that failed may be had later: the pull is not done.
+    let captions = "audiocap_id,youtube_id,start_time,caption\n1,fail_abcd01,0,rain\n2,good_abcd02,0,rain\n";
+    server.put(
+        "/cdjkim/audiocaps/master/dataset/val.csv",
+        captions.as_bytes().to_vec(),
+    );
+    let mut failing = place.command(&[
+        "data",
+        "pull",
+        "audiocaps",
+        "failing",
+        "--mirror",
+        &url,
+        "--splits",
+        "val",
+    ]);
+    let path = std::env::join_paths(
+        std::iter::once(programs).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let output = failing.env("PATH", path.unwrap()).output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("1 clip of audiocaps failed; run the command again"),
+        "{message}"
+    );
 
     let mut without = place.command(&["data", "pull", "audiocaps", "other", "--mirror", &url]);
     let output = without.env("PATH", place.path("nothing")).output().unwrap();
@@ -125,11 +172,30 @@ mod needs_archivers {
             "licence: Creative Commons",
             "download: 2 files, ",
             "kB",
-            "free disk: ",
-            "no checksum",
+            "free disk space in data: ",
+            "; 2 files have no published checksum",
         ] {
             assert!(message.contains(words), "{message}");
         }
+        let told = place.json(&[
+            "data",
+            "pull",
+            "esc50",
+            "data",
+            "--mirror",
+            &url,
+            "--dry-run",
+            "--json",
+        ]);
+        assert_eq!(told["files"][0]["name"], "esc50.csv");
+        let bytes = |nth: usize| told["files"][nth]["bytes"].as_u64().unwrap();
+        assert_eq!(told["bytes_left"], bytes(0) + bytes(1));
+        assert!(!place.path("data").exists());
+        let captions = [
+            "data", "pull", "esc50", "captions", "--only", "captions", "--mirror", &url,
+        ];
+        let told = place.json(&[&captions[..], &["--json"]].concat());
+        assert!(told["complete"].is_null(), "{told}");
         let whole = place.run(&["data", "pull", "esc50", "data", "--mirror", &url]);
         let message = text(&whole.stderr);
         assert!(whole.status.success(), "{message}");
@@ -197,6 +263,11 @@ mod needs_archivers {
         );
         assert!(!names.iter().any(|name| name.contains(".z")), "{names:?}");
         let message = place.fails(&pull);
-        assert!(message.contains("are flac-32k 0.1, not original"), "{message}");
+        assert!(
+            message.contains(
+                "data already holds recordings as flac-32k (first 0.1 s); add --as flac-32k --seconds 0.1"
+            ),
+            "{message}"
+        );
     }
 }

@@ -10,6 +10,8 @@ mod devices;
 mod evaluate;
 mod everyday;
 mod library;
+#[path = "../../../download/tests/loopback/mod.rs"]
+mod loopback;
 mod needs_browser;
 mod needs_postgres;
 mod newcomer;

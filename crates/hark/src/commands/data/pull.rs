@@ -9,8 +9,9 @@ use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, ValueEnum};
 use hark_corpus::{Check, registry};
-use hark_datasets::{DATASETS, Event, Form, Programs, Published, Request};
+use hark_datasets::{DATASETS, Event, Form, Plan, Programs, Published, Request};
 use hark_download::Client;
+use hark_work::progress::counted;
 use serde_json::json;
 
 use super::check::{Checked, report, told};
@@ -58,22 +59,29 @@ pub struct Args {
     /// Only these splits (of wavcaps: sources), separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     splits: Vec<String>,
-    /// Keep archives in FOLDER/archives when they are unpacked
-    #[arg(long)]
+    /// Keep archives in FOLDER/archives after unpacking
+    #[arg(long, conflicts_with = "only")]
     keep_archives: bool,
     /// Store recordings as FLAC: one channel, 32 kHz, 16 bits
-    #[arg(long = "as", value_name = "FORM")]
+    #[arg(long = "as", value_name = "FORM", conflicts_with = "only")]
     form: Option<As>,
-    /// With --as: keep this much of the start of a recording
-    #[arg(long, value_name = "S", default_value_t = hark_corpus::DEFAULT_MAX_SECONDS, requires = "form")]
+    /// With --as: keep only the first S seconds of each recording
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = hark_corpus::DEFAULT_MAX_SECONDS,
+        value_parser = seconds,
+        allow_negative_numbers = true,
+        requires = "form"
+    )]
     seconds: f64,
-    /// Address that takes the place of every published host
+    /// Download from this address instead of the published hosts
     #[arg(long, value_name = "URL")]
     mirror: Option<String>,
     /// Downloads at a time
     #[arg(long, value_name = "N", default_value = "4")]
     parallel: NonZeroUsize,
-    /// Say what it would take, and stop
+    /// Show what would be downloaded, then exit
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -105,7 +113,11 @@ pub fn run(args: &Args) -> Result<()> {
     let plan = request.plan(&client, &progress::go_on)?;
     eprint!("{plan}");
     if args.dry_run {
-        return Ok(());
+        return if args.json {
+            output::print_json(&planned(&plan))
+        } else {
+            Ok(())
+        };
     }
     let bar = progress::Downloads::new();
     let pulled = plan.run(&|event| match event {
@@ -133,7 +145,8 @@ pub fn run(args: &Args) -> Result<()> {
     } else {
         checked(args, dataset)?
     };
-    let complete = sets.iter().all(|checked| checked.set.is_complete());
+    // Of captions alone nothing is checked.
+    let complete = (!request.captions_only).then(|| sets.iter().all(|checked| checked.set.is_complete()));
     if args.json {
         let sets: Vec<_> = sets.iter().map(told).collect();
         let files: serde_json::Map<_, _> = pulled
@@ -148,13 +161,16 @@ pub fn run(args: &Args) -> Result<()> {
         let reports: Vec<String> = sets.iter().map(|set| report(set, Check::Opens)).collect();
         output::print(&reports.join("\n"))?;
     }
+    let failed: usize = pulled.unavailable.iter().map(|split| split.failed).sum();
+    if failed > 0 {
+        bail!(
+            "{} of {} failed; run the command again to try them again",
+            counted(failed, "clip"),
+            dataset.name
+        );
+    }
     // Of videos that are gone, nothing more can be had.
-    if !complete
-        && pulled
-            .unavailable
-            .iter()
-            .all(|split| split.gone + split.failed == 0)
-    {
+    if complete == Some(false) && pulled.unavailable.iter().all(|split| split.gone == 0) {
         bail!("{} is not complete", dataset.name);
     }
     eprintln!(
@@ -162,6 +178,33 @@ pub fn run(args: &Args) -> Result<()> {
         dataset.next.replace("FOLDER", &args.folder.display().to_string())
     );
     Ok(())
+}
+
+/// A length of recordings.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds.is_finite() && seconds > 0.0 => Ok(seconds),
+        _ => Err("it must be a number above 0".to_owned()),
+    }
+}
+
+fn planned(plan: &Plan<'_>) -> serde_json::Value {
+    let files: Vec<_> = plan
+        .files
+        .iter()
+        .map(|file| json!({"name": file.name, "bytes": file.bytes, "here": file.here, "checked": file.is_checked}))
+        .collect();
+    let dataset = plan.request().dataset;
+    json!({
+        "dataset": dataset.name,
+        "licence": dataset.licence,
+        "folder": plan.request().folder,
+        "files": files,
+        "bytes_left": plan.bytes_left(),
+        "done": plan.done,
+        "videos": plan.videos(),
+        "free": plan.free,
+    })
 }
 
 fn checked(args: &Args, dataset: &'static Published) -> Result<Vec<Checked>> {

