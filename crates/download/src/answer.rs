@@ -11,7 +11,8 @@ use std::time::Duration;
 use hark_work::progress::Cancelled;
 use ureq::http::HeaderMap;
 
-use crate::{Client, Error, Token};
+use crate::Error;
+use crate::token::Token;
 
 /// Bytes of a block.
 const BLOCK: usize = 1 << 17;
@@ -55,14 +56,14 @@ enum Message {
     Broken(io::Error),
 }
 
-impl Client {
-    /// Sends a request and waits for the headers.
-    pub(crate) fn ask(&self, ask: Ask, go_on: GoOn<'_>) -> Result<Answer, Error> {
+impl Ask {
+    /// Sends the request and waits for the headers.
+    pub(crate) fn send(self, agent: &ureq::Agent, idle: Duration, go_on: GoOn<'_>) -> Result<Answer, Error> {
         let (sender, body) = sync_channel(AHEAD);
-        let (agent, idle, url) = (self.agent.clone(), self.idle, ask.url.clone());
+        let (agent, url) = (agent.clone(), self.url.clone());
         // Not joined: after a cancellation it ends with the next byte, or with the idle timeout.
         std::thread::spawn(move || {
-            if let Err(message) = exchange(&agent, &ask, idle, &sender) {
+            if let Err(message) = exchange(&agent, &self, idle, &sender) {
                 drop(sender.send(message));
             }
         });

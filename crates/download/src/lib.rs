@@ -23,10 +23,12 @@ mod error;
 mod fetch;
 mod many;
 mod part;
+mod token;
 
 pub use answer::GoOn;
 pub use checksum::{Checksum, Fetched, digest_file};
-pub use client::{Client, Token};
+pub use client::Client;
 pub use disk::free_disk;
 pub use error::Error;
 pub use fetch::{Event, OnEvent, Remote};
+pub use token::Token;
