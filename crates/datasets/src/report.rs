@@ -3,8 +3,27 @@
 use std::fmt;
 
 use hark_work::progress::{Bytes, counted};
+use serde_json::json;
 
 use crate::{Plan, Pulled};
+
+impl Plan<'_> {
+    /// The same for programs.
+    pub fn to_json(&self) -> serde_json::Value {
+        let file = |file: &crate::PlannedFile| json!({"name": file.name, "bytes": file.bytes, "here": file.here, "checked": file.is_checked});
+        let request = self.request();
+        json!({
+            "dataset": request.dataset.name,
+            "licence": request.dataset.licence,
+            "folder": request.folder,
+            "files": self.files.iter().map(file).collect::<Vec<_>>(),
+            "bytes_left": self.bytes_left(),
+            "done": self.done,
+            "videos": self.videos(),
+            "free": self.free,
+        })
+    }
+}
 
 impl fmt::Display for Plan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -136,7 +136,7 @@ fn clips_of_audiocaps_come_through_programs_of_the_user() {
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(
-        message.contains("1 clip of audiocaps failed; run the command again"),
+        message.contains("1 clip failed; run the command again to retry"),
         "{message}"
     );
 

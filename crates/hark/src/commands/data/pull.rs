@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, ValueEnum};
-use hark_corpus::{Check, registry};
-use hark_datasets::{DATASETS, Event, Form, Plan, Programs, Published, Request};
+use hark_corpus::{Check, DEFAULT_MAX_SECONDS, registry};
+use hark_datasets::{DATASETS, Event, Form, Programs, Published, Request};
 use hark_download::Client;
 use hark_work::progress::counted;
 use serde_json::json;
@@ -66,14 +66,8 @@ pub struct Args {
     #[arg(long = "as", value_name = "FORM", conflicts_with = "only")]
     form: Option<As>,
     /// With --as: keep only the first S seconds of each recording
-    #[arg(
-        long,
-        value_name = "S",
-        default_value_t = hark_corpus::DEFAULT_MAX_SECONDS,
-        value_parser = seconds,
-        allow_negative_numbers = true,
-        requires = "form"
-    )]
+    #[arg(long, value_name = "S", default_value_t = DEFAULT_MAX_SECONDS, value_parser = seconds)]
+    #[arg(allow_negative_numbers = true, requires = "form")]
     seconds: f64,
     /// Download from this address instead of the published hosts
     #[arg(long, value_name = "URL")]
@@ -112,12 +106,10 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let plan = request.plan(&client, &progress::go_on)?;
     eprint!("{plan}");
-    if args.dry_run {
-        return if args.json {
-            output::print_json(&planned(&plan))
-        } else {
-            Ok(())
-        };
+    match (args.dry_run, args.json) {
+        (true, true) => return output::print_json(&plan.to_json()),
+        (true, false) => return Ok(()),
+        (false, _) => {}
     }
     let bar = progress::Downloads::new();
     let pulled = plan.run(&|event| match event {
@@ -164,9 +156,8 @@ pub fn run(args: &Args) -> Result<()> {
     let failed: usize = pulled.unavailable.iter().map(|split| split.failed).sum();
     if failed > 0 {
         bail!(
-            "{} of {} failed; run the command again to try them again",
-            counted(failed, "clip"),
-            dataset.name
+            "{} failed; run the command again to retry",
+            counted(failed, "clip")
         );
     }
     // Of videos that are gone, nothing more can be had.
@@ -186,25 +177,6 @@ fn seconds(text: &str) -> Result<f64, String> {
         Ok(seconds) if seconds.is_finite() && seconds > 0.0 => Ok(seconds),
         _ => Err("it must be a number above 0".to_owned()),
     }
-}
-
-fn planned(plan: &Plan<'_>) -> serde_json::Value {
-    let files: Vec<_> = plan
-        .files
-        .iter()
-        .map(|file| json!({"name": file.name, "bytes": file.bytes, "here": file.here, "checked": file.is_checked}))
-        .collect();
-    let dataset = plan.request().dataset;
-    json!({
-        "dataset": dataset.name,
-        "licence": dataset.licence,
-        "folder": plan.request().folder,
-        "files": files,
-        "bytes_left": plan.bytes_left(),
-        "done": plan.done,
-        "videos": plan.videos(),
-        "free": plan.free,
-    })
 }
 
 fn checked(args: &Args, dataset: &'static Published) -> Result<Vec<Checked>> {
