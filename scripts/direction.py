@@ -100,7 +100,7 @@ CIRCLES = {
     # What the runner trains, `collect` reads back, for the program that the runner is given.
     ("hark-study", ("collect", "runner")),
     # `ModelStore` is the way in: its methods call the others, which take what it holds.
-    ("hark-models", ("error", "hub", "info", "packages", "pull", "store")),
+    ("hark-models", ("error", "hub", "info", "packages", "plan", "published", "pull", "store")),
     # The errors name checksums, and computing one may fail.
     ("hark-download", ("checksum", "error")),
     # Notes are read with the readers of the commands.

@@ -6,8 +6,8 @@ use burn::tensor::Device;
 use hark_kernels::Precision;
 
 use crate::Error;
-use crate::breakdown::guarded;
 use crate::device::DeviceName;
+use crate::guard::guarded;
 
 /// A device and a number of threads.
 ///

@@ -4,7 +4,6 @@ use hark_work::progress::counted;
 use std::path::PathBuf;
 
 use crate::breakdown::Breakdown;
-use crate::device::DeviceName;
 
 /// Why a model cannot be read, run or imported.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +39,7 @@ pub enum Error {
     #[error("{device} {breakdown}: {what}")]
     DeviceBroke {
         /// The device.
-        device: DeviceName,
+        device: String,
         /// How, as far as its library tells.
         breakdown: Breakdown,
         /// What its library says.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use hark_encode::{Breakdown, DeviceName};
 
-use crate::guard::advice;
+use crate::advice::advice;
 
 /// What can go wrong while learning.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use hark_encode::{Breakdown, DeviceName};
+use hark_encode::DeviceName;
 
 use crate::Error;
 use crate::run::Run;
@@ -22,16 +22,14 @@ pub(crate) fn guarded<T>(
     let done = hark_encode::guarded(device, work);
     // What only embeds, such as a validation, has a guard of its own.
     match done.unwrap_or_else(|broke| Err(broke.into())) {
-        Err(Error::Encode(hark_encode::Error::DeviceBroke {
-            device,
-            breakdown,
-            what,
-        })) => Err(Error::DeviceBroke {
-            device,
-            breakdown,
-            what,
-            saved: run.and_then(saved),
-        }),
+        Err(Error::Encode(hark_encode::Error::DeviceBroke { breakdown, what, .. })) => {
+            Err(Error::DeviceBroke {
+                device,
+                breakdown,
+                what,
+                saved: run.and_then(saved),
+            })
+        }
         done => done,
     }
 }
@@ -43,29 +41,10 @@ fn saved(folder: &Path) -> Option<u64> {
     Some(state.map_or(0, |state| state.batches))
 }
 
-/// What to do after a breakdown; `saved` are the batches of the last checkpoint of a training.
-pub(crate) fn advice(device: DeviceName, breakdown: Breakdown, saved: Option<u64>) -> String {
-    let saved = match saved {
-        None => return String::new(),
-        Some(0) => "No checkpoint was saved yet, so --resume starts from the beginning".to_owned(),
-        Some(batches) => {
-            format!("The checkpoint after batch {batches} is intact; continue from there with --resume")
-        }
-    };
-    match breakdown {
-        Breakdown::Memory => {
-            format!(". {saved}. Set a smaller training.chunk, or training.gradient-checkpointing=true")
-        }
-        Breakdown::Lost => {
-            format!(". {saved} once hark devices lists {device} again, or choose another --device")
-        }
-        Breakdown::Other => format!(". {saved}, or choose another --device"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hark_encode::Breakdown;
 
     #[test]
     fn a_panic_becomes_an_error_that_says_what_to_do() {
@@ -92,7 +71,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let broke: Result<(), Error> = guarded(DeviceName::Cuda(1), Some(folder.path()), || {
             Err(hark_encode::Error::DeviceBroke {
-                device: DeviceName::Cuda(1),
+                device: "cuda:1".into(),
                 breakdown: Breakdown::Lost,
                 what: "device lost".into(),
             }
@@ -103,15 +82,5 @@ mod tests {
             message.contains("--resume") && message.contains("hark devices"),
             "{message}"
         );
-    }
-
-    #[test]
-    fn what_was_saved_is_told() {
-        let saved = advice(DeviceName::Cuda(1), Breakdown::Lost, Some(12));
-        assert!(
-            saved.contains("after batch 12 is intact") && saved.contains("another --device"),
-            "{saved}"
-        );
-        assert!(advice(DeviceName::Cuda(1), Breakdown::Memory, None).is_empty());
     }
 }

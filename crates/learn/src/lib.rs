@@ -19,6 +19,7 @@
 //! Nothing here prints or reads the environment. Seeds and progress are arguments, and the same seed gives the same
 //! bytes.
 
+mod advice;
 pub mod caption_embeddings;
 pub mod clips;
 pub mod device_check;
