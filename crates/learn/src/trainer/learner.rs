@@ -331,18 +331,19 @@ pub(super) fn make_batch(
 mod tests {
     use super::*;
 
-    fn gradients(numbers: &[f32]) -> Option<(Gradients, f64)> {
+    /// Gradients and their norm.
+    fn gradients(numbers: &[f32]) -> (Gradients, f64) {
         let gradients = Gradients::from_iter([("a".to_owned(), numbers.to_vec())]);
         let norm = gradients.norm();
-        Some((gradients, norm))
+        (gradients, norm)
     }
 
     #[test]
     fn batches_add_up_to_a_step() {
         let mut sum = Sum::default();
-        sum.add(1.0, gradients(&[3.0, 4.0]));
+        sum.add(1.0, Some(gradients(&[3.0, 4.0])));
         assert_eq!(sum.norm, Some(5.0));
-        sum.add(2.0, gradients(&[0.0, -4.0]));
+        sum.add(2.0, Some(gradients(&[0.0, -4.0])));
         assert_eq!((sum.norm, sum.gradients.norm(), sum.loss), (None, 3.0, 3.0));
         assert!(!sum.overflowed);
     }
@@ -353,14 +354,7 @@ mod tests {
         for overflowing in 0..3 {
             let mut sum = Sum::default();
             for nth in 0..3 {
-                sum.add(
-                    1.0,
-                    if nth == overflowing {
-                        None
-                    } else {
-                        gradients(&[1.0])
-                    },
-                );
+                sum.add(1.0, (nth != overflowing).then(|| gradients(&[1.0])));
             }
             assert!(sum.overflowed && sum.gradients.is_empty(), "{overflowing}");
             let after = std::mem::take(&mut sum);

@@ -8,7 +8,7 @@ use hark_encode::card::Card;
 use hark_encode::dual::DualEncoder;
 use hark_encode::tokenize::Tokenizer;
 use hark_encode::towers::Tower;
-use hark_encode::{Arithmetic, Compute, model, weights_file};
+use hark_encode::{Arithmetic, Compute, DeviceName, model, weights_file};
 use hark_nearest::Vectors;
 use hark_relevance::RelevanceFunction;
 use hark_work::files::hex;
@@ -69,14 +69,8 @@ impl Trainer {
             None => network::cards_before(&recipe, find)?,
         };
         let mut card = network::card(&recipe, name, written_by, &before)?;
-        let device = recipe.training.device;
-        let before = run.state()?.and_then(|state| state.unchecked);
-        let unchecked = Some(device).filter(|_| unchecked && !compute.is_cpu()).or(before);
-        let warning =
-            unchecked.map(|device| format!("trained on {device}, which was not compared with the CPU"));
-        if let Some(warning) = warning.filter(|warning| !card.warnings.contains(warning)) {
-            card.warnings.push(warning);
-        }
+        let unchecked = Some(recipe.training.device).filter(|_| unchecked && !compute.is_cpu());
+        let unchecked = warn_of_device(&mut card, &run, unchecked)?;
         let (objective, teachers) = teachers(&mut recipe, &run, &train, &validation, embed)?;
         if resume {
             check_recipe(&run, &recipe)?;
@@ -181,6 +175,22 @@ fn network_and_state(
         ..state
     };
     Ok((network, state))
+}
+
+/// Adds a warning to the card of a model that was trained, now or before, on a device that was not compared with the CPU, and returns
+/// that device.
+fn warn_of_device(
+    card: &mut Card,
+    run: &Run,
+    unchecked: Option<DeviceName>,
+) -> Result<Option<DeviceName>, Error> {
+    let before = run.state()?.and_then(|state| state.unchecked);
+    let unchecked = unchecked.or(before);
+    let warning = unchecked.map(|device| format!("trained on {device}, which was not compared with the CPU"));
+    if let Some(warning) = warning.filter(|warning| !card.warnings.contains(warning)) {
+        card.warnings.push(warning);
+    }
+    Ok(unchecked)
 }
 
 /// Whether there is a checkpoint; if so, it must be of these data.
