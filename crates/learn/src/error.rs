@@ -41,7 +41,7 @@ pub enum Error {
         needed: usize,
     },
     /// A folder with the name of a rehearsal's, and something else in it.
-    #[error("{} is in the way, and no rehearsal has made it; move it away", path.display())]
+    #[error("{} exists and was not created by a rehearsal; rename or move it", path.display())]
     NotARehearsal {
         /// The folder.
         path: PathBuf,

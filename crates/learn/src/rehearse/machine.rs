@@ -84,28 +84,56 @@ fn free_disk(_: &Path) -> Option<u64> {
     None
 }
 
-/// Does work, and says the most memory that the process had meanwhile.
-pub(super) fn watched<T>(machine: Machine<'_>, work: impl FnOnce() -> T) -> (T, Option<u64>) {
-    let (most, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    let look = || {
-        if let Some(bytes) = (machine.used_memory)() {
-            most.fetch_max(bytes, Ordering::Relaxed);
+/// The most memory that the process had: at all, and since a part of the work began.
+pub(super) struct Peak<'a> {
+    machine: Machine<'a>,
+    all: AtomicU64,
+    part: AtomicU64,
+}
+
+impl Peak<'_> {
+    fn look(&self) {
+        if let Some(bytes) = (self.machine.used_memory)() {
+            self.all.fetch_max(bytes, Ordering::Relaxed);
+            self.part.fetch_max(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// A part of the work begins.
+    pub(super) fn begin(&self) {
+        self.part.store(0, Ordering::Relaxed);
+        self.look();
+    }
+
+    /// The most since then.
+    pub(super) fn of_part(&self) -> Option<u64> {
+        self.look();
+        Some(self.part.load(Ordering::Relaxed)).filter(|&bytes| bytes > 0)
+    }
+}
+
+/// Does work, and says the most memory that the process had meanwhile.
+pub(super) fn watched<T>(machine: Machine<'_>, work: impl FnOnce(&Peak<'_>) -> T) -> (T, Option<u64>) {
+    let done = AtomicBool::new(false);
+    let peak = Peak {
+        machine,
+        all: AtomicU64::new(0),
+        part: AtomicU64::new(0),
     };
     let result = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                look();
+                peak.look();
                 std::thread::park_timeout(LOOK_EVERY);
             }
         });
         let end = End(&done, watcher.thread());
-        let result = work();
+        let result = work(&peak);
         drop(end);
         result
     });
-    look();
-    (result, Some(most.into_inner()).filter(|&bytes| bytes > 0))
+    peak.look();
+    (result, Some(peak.all.into_inner()).filter(|&bytes| bytes > 0))
 }
 
 /// Ends the watcher, also where the work panics: a scope waits for its threads.
@@ -140,15 +168,23 @@ mod tests {
             used_memory: &|| Some(used.load(Ordering::Relaxed)),
             ..Machine::here()
         };
-        let (result, most) = watched(machine, || {
+        let (of_part, most) = watched(machine, |peak| {
             used.store(9, Ordering::Relaxed);
-            "done"
+            peak.look();
+            used.store(6, Ordering::Relaxed);
+            peak.begin();
+            used.store(7, Ordering::Relaxed);
+            peak.of_part()
         });
-        assert_eq!((result, most), ("done", Some(9)));
+        assert_eq!((of_part, most), (Some(7), Some(9)));
         let unknown = Machine {
             used_memory: &|| None,
             ..machine
         };
-        assert_eq!(watched(unknown, || ()).1, None);
+        let seen = watched(unknown, |peak| {
+            peak.begin();
+            peak.of_part()
+        });
+        assert_eq!(seen, (None, None));
     }
 }

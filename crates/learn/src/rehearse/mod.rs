@@ -8,8 +8,8 @@
 //! beside the run's, which is removed.
 //!
 //! Memory is found by going up: the first step takes the batch through the towers in chunks of 2 pairs, the second in chunks of 4,
-//! and what the recipe's own chunk will take follows. If that is more than is free, the largest chunk that fits is named
-//! instead of tried. On other devices than the CPU the memory of the device is not seen: a step that does not fit fails there.
+//! and what the recipe's own chunk will take follows. If that is more than is free, the largest chunk that fits is named and
+//! tried instead. On other devices than the CPU the memory of the device is not seen: a step that does not fit fails there.
 
 mod data;
 mod machine;
@@ -242,6 +242,7 @@ pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehea
             run: run_folder,
             machine,
             free_memory: rehearsed.free_memory,
+            at_a_time: 1,
             clips: clips_of_steps(&training.recipe, &splits),
             validated: VALIDATED.min(splits.validation.sample.len()),
         };
@@ -255,6 +256,27 @@ pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehea
         rehearsed.estimate = estimate;
     }
     Ok(rehearsed)
+}
+
+/// Bytes of all files below a folder; 0 if there is none.
+fn bytes_below(folder: &Path) -> Result<u64, Error> {
+    let mut bytes = 0;
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in fs_err::read_dir(folder)? {
+            let entry = entry?;
+            let about = entry.metadata()?;
+            if about.is_dir() {
+                folders.push(entry.path());
+            } else {
+                bytes += about.len();
+            }
+        }
+    }
+    Ok(bytes)
 }
 
 /// What the splits of the rehearsal are taken from.

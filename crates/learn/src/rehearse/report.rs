@@ -94,10 +94,10 @@ impl Estimate {
                 findings.push(Finding {
                     kind: Kind::Disk,
                     what: format!(
-                        "{} are free below {}, and {what} will take {}",
-                        gigabytes(free),
+                        "{what} will need {}; {} has {} free",
+                        gigabytes(needed),
                         folder.display(),
-                        gigabytes(needed)
+                        gigabytes(free)
                     ),
                     remedy: if what == "cache" {
                         "make room, or set data.cache-gigabytes lower".into()
@@ -157,11 +157,11 @@ impl fmt::Display for Rehearsed {
             )?;
         }
         for name in &self.random_weights {
-            writeln!(f, "weights           random ones instead of {name}")?;
+            writeln!(f, "weights           random, in place of {name}")?;
         }
         if let Some(teacher) = &self.teacher {
             let name = if teacher.stands_in {
-                format!("{} instead", teacher.name)
+                format!("{} (stands in)", teacher.name)
             } else {
                 teacher.name.clone()
             };
@@ -222,12 +222,19 @@ impl StepsReport {
             duration(self.validation_seconds)
         )?;
         if let (Some(peak), Some(needed)) = (self.peak_memory, self.needed_memory) {
-            writeln!(
-                f,
-                "memory            {} at most; the recipe's steps need {}",
-                gigabytes(peak),
-                gigabytes(needed)
-            )?;
+            let (peak, needed) = (gigabytes(peak), gigabytes(needed));
+            if self.memory_is_measured {
+                writeln!(
+                    f,
+                    "memory            {peak} at most; the recipe's steps need {needed}"
+                )?;
+            } else {
+                let own = counted(self.recipe_chunk, "pair");
+                writeln!(
+                    f,
+                    "memory            {peak} at most; the recipe's chunks of {own} need about {needed} (not tried)"
+                )?;
+            }
         }
         Ok(())
     }
