@@ -15,6 +15,9 @@ use super::{Finding, Kind};
 use crate::Error;
 use crate::recipe::Recipe;
 
+/// Of AudioCaps and WavCaps, one in so many recordings may have disappeared: 20 %.
+const MOST_VANISHED: usize = 5;
+
 /// One split of the recipe.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SplitReport {
@@ -51,6 +54,8 @@ pub(super) struct Look<'a> {
     pub(super) sample: usize,
     /// Recordings that may be missing.
     pub(super) may_miss: usize,
+    /// Whether the training refuses any that is missing.
+    pub(super) strict: bool,
     pub(super) threads: usize,
     pub(super) progress: Progress<'a>,
 }
@@ -150,12 +155,7 @@ fn load(how: Look<'_>, set: &DatasetConfig) -> Result<(Dataset, Option<Finding>)
     let data = set
         .load(Check::Presence, 1, &no_progress)
         .map_err(|error| failed(&error))?;
-    // Clips of these disappear from their sources: everybody trains without some.
-    let vanish = matches!(
-        set,
-        DatasetConfig::Audiocaps { .. } | DatasetConfig::Wavcaps { .. }
-    ) && part != "data.test";
-    let missing = (state.missing.len() > how.may_miss && !vanish).then(|| {
+    let missing = (state.missing.len() > may_miss(how, set, state.expected)).then(|| {
         let first = state.missing.first().and_then(|left| left.path.as_ref());
         Finding {
             kind: Kind::Recording,
@@ -172,6 +172,23 @@ fn load(how: Look<'_>, set: &DatasetConfig) -> Result<(Dataset, Option<Finding>)
     Ok((data, missing))
 }
 
+/// How many recordings of a set may be missing.
+fn may_miss(how: Look<'_>, set: &DatasetConfig, expected: usize) -> usize {
+    if how.strict {
+        return 0;
+    }
+    // Clips of these disappear from their sources: everybody trains without some.
+    let vanish = matches!(
+        set,
+        DatasetConfig::Audiocaps { .. } | DatasetConfig::Wavcaps { .. }
+    ) && how.part != "data.test";
+    if vanish {
+        how.may_miss.max(expected / MOST_VANISHED)
+    } else {
+        how.may_miss
+    }
+}
+
 /// Decodes a recording to its end, and says how long it is.
 fn seconds_of(path: &Path) -> Result<f64, String> {
     let told = |error: hark_audio::Error| files::explain(&error);
@@ -185,6 +202,9 @@ fn seconds_of(path: &Path) -> Result<f64, String> {
 
 /// Clips and captions of a published split.
 pub(super) fn published(sets: &[DatasetConfig]) -> Option<(usize, usize)> {
+    if sets.is_empty() {
+        return None;
+    }
     let count = |set: &DatasetConfig| match set {
         DatasetConfig::Clotho { split, .. } => match split.as_str() {
             "development" => Some((3839, 19_195)),
@@ -223,29 +243,94 @@ fn lengths(recipe: &Recipe, sets: &[DatasetConfig]) -> (f64, f64) {
     }
 }
 
-/// Generates clips that stand in for a split: `clips` of them, as long as the recordings are.
+/// Generates the clips of a split that the recipe asks for, or clips that stand in for it: `clips` of them, as long as the
+/// recordings are. Nothing, with a finding, if that cannot be.
 pub(super) fn generated(
     recipe: &Recipe,
     how: Look<'_>,
     clips: usize,
     folder: &Path,
-) -> Result<Looked, Error> {
-    let base = recipe.soundscapes.clone().filter(|_| how.sets.is_empty());
-    let is_asked_for = base.is_some();
+    findings: &mut Vec<Finding>,
+) -> Result<Option<Looked>, Error> {
     let clips = clips.clamp(1, soundscape::MAX_CLIPS);
-    let mut config = base.unwrap_or_else(|| {
-        let (shortest, longest) = lengths(recipe, how.sets);
-        soundscape::Config {
+    let asked = recipe.soundscapes.as_ref().filter(|_| how.sets.is_empty());
+    let mut config = None;
+    if let Some(asked) = asked {
+        let root = folder.join(how.part);
+        let (split, made) = generate(asked, how, clips, &root)?;
+        match made {
+            Ok(()) => config = Some(DatasetConfig::Clotho { root, split }),
+            Err(error) => {
+                let finding = Finding {
+                    kind: Kind::Dataset,
+                    what: format!("soundscapes: {}", files::explain(&error)),
+                    remedy: "fix the recipe's [soundscapes] section; other clips stand in".into(),
+                };
+                // All three splits say the same.
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
+        }
+    }
+    let stands_in = config.is_none();
+    let set = if let Some(set) = config {
+        set
+    } else {
+        let (shortest, longest) = asked.map_or_else(
+            || lengths(recipe, how.sets),
+            |asked| (asked.seconds, asked.max_seconds.unwrap_or(asked.seconds)),
+        );
+        let (shortest, longest) = (shortest.clamp(1.0, 60.0), longest.clamp(1.0, 60.0));
+        let like = soundscape::Config {
             seconds: shortest,
             max_seconds: (longest > shortest).then_some(longest),
             ..soundscape::Config::like_clotho()
+        };
+        let root = folder.join(format!("{}-stand-in", how.part));
+        let (split, made) = generate(&like, how, clips, &root)?;
+        if let Err(error) = made {
+            findings.push(Finding {
+                kind: Kind::Dataset,
+                what: format!("{}: cannot generate clips: {}", how.part, files::explain(&error)),
+                remedy: "fix what it names, or provide the dataset; no step was tried".into(),
+            });
+            return Ok(None);
         }
-    });
-    let whole = match how.part {
-        "data.train" => config.train,
-        "data.validation" => config.validation,
-        _ => config.test,
+        DatasetConfig::Clotho { root, split }
     };
+    let look_at = Look {
+        sets: std::slice::from_ref(&set),
+        ..how
+    };
+    let Some(mut looked) = look(look_at, findings)? else {
+        return Ok(None);
+    };
+    let counts = match asked {
+        Some(asked) => {
+            let whole = match how.part {
+                "data.train" => asked.train,
+                "data.validation" => asked.validation,
+                _ => asked.test,
+            };
+            Some((whole, whole * asked.captions))
+        }
+        None => published(how.sets),
+    };
+    looked.report.generated = stands_in;
+    looked.report.clips = counts.map(|(clips, _)| clips);
+    looked.report.captions = counts.map(|(_, captions)| captions);
+    Ok(Some(looked))
+}
+
+/// Generates one split with so many clips; gives its name, and why it could not be generated if it could not.
+fn generate(
+    config: &soundscape::Config,
+    how: Look<'_>,
+    clips: usize,
+    folder: &Path,
+) -> Result<(String, Result<(), soundscape::Error>), Error> {
+    let mut config = config.clone();
     // Only this split is used; a set has all three.
     (config.train, config.validation, config.test) = (1, 1, 1);
     let (split, count) = match how.part {
@@ -255,33 +340,10 @@ pub(super) fn generated(
     };
     *count = clips;
     config.truth = false;
-    let captions = config.captions;
-    let folder = folder.join(how.part);
-    match soundscape::generate(&config, &folder, how.threads, how.progress) {
-        Err(soundscape::Error::Cancelled) => return Err(Error::Cancelled),
-        made => made?,
-    };
-    let sets = [DatasetConfig::Clotho {
-        root: folder,
-        split: split.to_owned(),
-    }];
-    let look_at = Look {
-        sets: &sets,
-        sample: how.sample,
-        ..how
-    };
-    let mut findings = Vec::new();
-    let looked = look(look_at, &mut findings)?;
-    let mut looked = looked.ok_or(Error::EmptyClip)?;
-    let counts = if is_asked_for {
-        Some((whole, whole * captions))
-    } else {
-        published(how.sets)
-    };
-    looked.report.generated = !is_asked_for;
-    looked.report.clips = counts.map(|(clips, _)| clips);
-    looked.report.captions = counts.map(|(_, captions)| captions);
-    Ok(looked)
+    match soundscape::generate(&config, folder, how.threads, how.progress) {
+        Err(soundscape::Error::Cancelled) => Err(Error::Cancelled),
+        made => Ok((split.to_owned(), made.map(|_| ()))),
+    }
 }
 
 /// Writes pairs as a table, which trains as any dataset does.

@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use hark_corpus::DatasetConfig;
-use hark_encode::sentence::CachedSentenceEncoder;
+use hark_encode::Compute;
+use hark_encode::sentence::{CachedSentenceEncoder, SentenceModel};
 use hark_encode::tokenize::Kind as TokenizerKind;
 use hark_work::files;
 use hark_work::progress::Progress;
@@ -49,7 +50,7 @@ const VALIDATED: usize = 16;
 const DECODED: usize = 32;
 /// What stands in where the sentence encoder is missing.
 const BUILT_IN: &str = "caption-static";
-/// The file by which the folder of a rehearsal is known.
+/// The file by which the folder of a rehearsal is known; it is locked while one is at work.
 const MARK: &str = ".hark-rehearsal";
 
 /// What is rehearsed.
@@ -147,30 +148,55 @@ impl Rehearsed {
 }
 
 /// The folder of a rehearsal, and with it all that it has made, until this is dropped.
+#[derive(Debug)]
 struct Scratch {
     folder: PathBuf,
     /// The first folder above it that was not there before.
     top: PathBuf,
+    /// Keeps other rehearsals of the run out; a process that dies lets go of it.
+    _lock: std::fs::File,
 }
 
 impl Scratch {
-    fn beside(run: &Path) -> Result<Self, Error> {
-        let mut name = std::path::absolute(run)?.into_os_string();
+    /// The folder beside the run's.
+    fn of(run: &Path) -> Result<PathBuf, Error> {
+        // From its components, so that `runs/x/` is not taken for the folder `runs/x/.rehearsal`.
+        let run: PathBuf = std::path::absolute(run)?.components().collect();
+        let mut name = run.into_os_string();
         name.push(".rehearsal");
-        let folder = PathBuf::from(name);
-        if folder.exists() {
-            // One that was killed has left it.
-            if !folder.join(MARK).is_file() {
-                return Err(Error::NotARehearsal { path: folder });
-            }
-            fs_err::remove_dir_all(&folder)?;
+        Ok(PathBuf::from(name))
+    }
+
+    fn beside(run: &Path) -> Result<Self, Error> {
+        let folder = Self::of(run)?;
+        let mark = folder.join(MARK);
+        let is_empty = |folder: &Path| Ok::<_, Error>(fs_err::read_dir(folder)?.next().is_none());
+        if folder.exists() && !mark.is_file() && !(folder.is_dir() && is_empty(&folder)?) {
+            return Err(Error::NotARehearsal { path: folder });
         }
         let missing = folder.ancestors().take_while(|folder| !folder.exists()).last();
         let top = missing.unwrap_or(&folder).to_owned();
         fs_err::create_dir_all(&folder)?;
-        let scratch = Self { folder, top };
-        files::write(&scratch.folder.join(MARK), b"")?;
-        Ok(scratch)
+        let lock = fs_err::File::create(&mark)?.into_file();
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Err(Error::InUse { path: folder }),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error.into()),
+        }
+        // What one that was killed has left.
+        for entry in fs_err::read_dir(&folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs_err::remove_dir_all(entry.path())?;
+            } else if entry.file_name() != MARK {
+                fs_err::remove_file(entry.path())?;
+            }
+        }
+        Ok(Self {
+            folder,
+            top,
+            _lock: lock,
+        })
     }
 }
 
@@ -190,8 +216,8 @@ impl Drop for Scratch {
 /// Rehearses a training.
 ///
 /// # Errors
-/// If the recipe cannot be, or the folder beside the run's cannot be written; [`Error::Cancelled`] if `on_event` asks to stop.
-/// What a training would lack is no error but a [`Finding`].
+/// If the recipe cannot be, or the folder beside the run's cannot be made; [`Error::InUse`] if another process rehearses the run;
+/// [`Error::Cancelled`] if `on_event` asks to stop. What a training would lack or fail with is no error but a [`Finding`].
 pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehearsed, Error> {
     let Rehearsal {
         mut training,
@@ -221,9 +247,13 @@ pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehea
         what: what.clone(),
         remedy: "hark devices lists what can be used here".into(),
     }));
-    let splits = look_at_data(&training, &scratch.folder, &mut rehearsed, on_event)?;
+    let looked = look_at_data(&training, &scratch.folder, &mut rehearsed, on_event)?;
+    let Some(splits) = looked else {
+        return Ok(rehearsed);
+    };
     let original = training.recipe.clone();
-    let has_sides = find_weights(&mut training.recipe, training.models, &mut rehearsed);
+    let has_sides = find_weights(&mut training.recipe, training.models, &mut rehearsed)
+        && fill_sides(&mut training, &mut rehearsed.findings);
     rehearsed.teacher = teacher(
         &mut training,
         &splits.train,
@@ -231,22 +261,24 @@ pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehea
         &mut rehearsed.findings,
         on_event,
     )?;
-    let is_known = has_sides && network::fill_sides(&mut training.recipe, training.models.folder).is_ok();
-    if is_known && device.is_none() {
-        training.recipe.data = small_data(&training.recipe, &splits, &scratch.folder)?;
-        let stored = tokenizer(&training, &splits.train, &scratch.folder)?;
-        let stage = steps::Stage {
-            training: &training,
-            tokenizer: stored.as_deref(),
-            folder: &scratch.folder,
-            run: run_folder,
-            machine,
-            free_memory: rehearsed.free_memory,
-            at_a_time: 1,
-            clips: clips_of_steps(&training.recipe, &splits),
-            validated: VALIDATED.min(splits.validation.sample.len()),
-        };
-        rehearsed.steps = steps::take(&stage, &mut rehearsed.findings, on_event)?;
+    if has_sides && device.is_none() {
+        let prepared = prepare(&mut training, &splits, &scratch.folder);
+        let remedy = "make room, or fix what it names";
+        if let Some(tokenizer) = or_finding(prepared, Kind::Training, remedy, &mut rehearsed.findings)? {
+            let stage = steps::Stage {
+                training: &training,
+                tokenizer: tokenizer.as_deref(),
+                folder: &scratch.folder,
+                run: run_folder,
+                machine,
+                free_memory: rehearsed.free_memory,
+                at_a_time: 1,
+                clips: clips_of_steps(&training.recipe, &splits),
+                validated: VALIDATED.min(splits.validation.sample.len()),
+            };
+            let taken = steps::take(&stage, &mut rehearsed.findings, on_event);
+            rehearsed.steps = or_finding(taken, Kind::Training, remedy, &mut rehearsed.findings)?.flatten();
+        }
     }
     if let Some(steps) = &rehearsed.steps {
         let estimate = Estimate::of(&original, &rehearsed, steps);
@@ -256,6 +288,52 @@ pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehea
         rehearsed.estimate = estimate;
     }
     Ok(rehearsed)
+}
+
+/// An error as a finding, so that the rehearsal goes on; a wish to stop stays an error.
+fn or_finding<T>(
+    result: Result<T, Error>,
+    kind: Kind,
+    remedy: &str,
+    findings: &mut Vec<Finding>,
+) -> Result<Option<T>, Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Cancelled) => Err(Error::Cancelled),
+        Err(error) => {
+            findings.push(Finding {
+                kind,
+                what: files::explain(&error),
+                remedy: remedy.to_owned(),
+            });
+            Ok(None)
+        }
+    }
+}
+
+/// Takes the sides from the model that the training starts from, if the recipe has none; says whether there are both then.
+fn fill_sides(training: &mut Training<'_>, findings: &mut Vec<Finding>) -> bool {
+    let Err(error) = network::fill_sides(&mut training.recipe, training.models.folder) else {
+        return true;
+    };
+    // Together with the sides of that model, the recipe says something that cannot be.
+    let is_recipe = matches!(error, Error::Option { .. });
+    findings.push(Finding {
+        kind: if is_recipe { Kind::Training } else { Kind::Weights },
+        what: format!("training.init-from: {}", files::explain(&error)),
+        remedy: if is_recipe {
+            "change the recipe as it says; no step was tried".into()
+        } else {
+            "start from a model with both sides, such as the best/ of a run; no step was tried".into()
+        },
+    });
+    false
+}
+
+/// Writes the small data and, where none comes with weights, a tokenizer.
+fn prepare(training: &mut Training<'_>, splits: &Splits, folder: &Path) -> Result<Option<PathBuf>, Error> {
+    training.recipe.data = small_data(&training.recipe, splits, folder)?;
+    tokenizer(training, &splits.train, folder)
 }
 
 /// Bytes of all files below a folder; 0 if there is none.
@@ -310,12 +388,13 @@ fn preparing<'a>(
     move |done, total| on_event(TrainEvent::Preparing { what, done, total })
 }
 
+/// Looks at all splits; nothing if one can neither be read nor generated.
 fn look_at_data(
     training: &Training<'_>,
     folder: &Path,
     rehearsed: &mut Rehearsed,
     on_event: OnEvent<'_>,
-) -> Result<Splits, Error> {
+) -> Result<Option<Splits>, Error> {
     let recipe = &training.recipe;
     let progress = preparing("sampled recordings", on_event);
     let making = preparing("generated clips", on_event);
@@ -325,12 +404,13 @@ fn look_at_data(
         sets,
         sample,
         may_miss,
+        strict: data.strict,
         threads: training.workers,
         progress: &progress,
     };
     // A clip has several captions, and a batch as many of one clip as of another.
     let needed = items(recipe);
-    let mut one = |how: Look<'_>, clips: usize| -> Result<Looked, Error> {
+    let mut one = |how: Look<'_>, clips: usize| -> Result<Option<Looked>, Error> {
         let found = if how.sets.is_empty() {
             if recipe.soundscapes.is_none() {
                 rehearsed.findings.push(Finding {
@@ -343,16 +423,18 @@ fn look_at_data(
         } else {
             data::look(how, &mut rehearsed.findings)?
         };
-        let looked = if let Some(looked) = found {
-            looked
+        let looked = if found.is_some() {
+            found
         } else {
             let how = Look {
                 progress: &making,
                 ..how
             };
-            data::generated(recipe, how, clips, &folder.join("generated"))?
+            let folder = folder.join("generated");
+            data::generated(recipe, how, clips, &folder, &mut rehearsed.findings)?
         };
-        rehearsed.splits.push(looked.report.clone());
+        let report = looked.as_ref().map(|looked| looked.report.clone());
+        rehearsed.splits.extend(report);
         Ok(looked)
     };
     let train = one(look("data.train", &data.train, needed.max(DECODED), 0), needed)?;
@@ -360,7 +442,9 @@ fn look_at_data(
     if !data.test.is_empty() || recipe.soundscapes.is_some() {
         one(look("data.test", &data.test, DECODED, data.max_missing_test), 1)?;
     }
-    Ok(Splits { train, validation })
+    Ok(train
+        .zip(validation)
+        .map(|(train, validation)| Splits { train, validation }))
 }
 
 /// Takes names of weights that are not there out of the recipe. Says whether the sizes of both sides are known.
@@ -396,7 +480,7 @@ fn find_weights(recipe: &mut Recipe, models: Models<'_>, rehearsed: &mut Rehears
     recipe.training.init_from.is_some() || recipe.audio.is_some()
 }
 
-/// Embeds captions as the training will, into a cache that is thrown away.
+/// Embeds captions as the training will, into a cache that is thrown away. If the encoder cannot, the built-in one stands in.
 fn teacher(
     training: &mut Training<'_>,
     train: &Looked,
@@ -408,23 +492,52 @@ fn teacher(
     if !objective.needs_teacher() {
         return Ok(None);
     }
-    let opened = (training.models.sentence_encoder)(&objective.sentence_encoder);
-    let (model, stands_in) = match opened {
-        Ok(model) => (model, false),
-        Err(error) => {
-            let name = &objective.sentence_encoder;
-            findings.push(Finding {
-                kind: Kind::SentenceEncoder,
-                what: files::explain(&error),
-                remedy: format!("get it with hark models pull {name}; {BUILT_IN} stands in"),
-            });
-            BUILT_IN.clone_into(&mut objective.sentence_encoder);
-            ((training.models.sentence_encoder)(BUILT_IN)?, true)
-        }
+    let (models, compute) = (training.models, training.compute);
+    let embed = |name: &str| {
+        let model = (models.sentence_encoder)(name)?;
+        embed_captions(model, name, compute, train, folder, on_event)
     };
+    let error = match embed(&objective.sentence_encoder) {
+        Ok(report) => return Ok(Some(report)),
+        Err(Error::Cancelled) => return Err(Error::Cancelled),
+        Err(error) => error,
+    };
+    let name = &objective.sentence_encoder;
+    let remedy = match error {
+        Error::Encode(hark_encode::Error::DeviceBroke { .. }) => {
+            "free memory of the device, or train on another --device".to_owned()
+        }
+        _ => format!("get it with hark models pull {name}"),
+    };
+    findings.push(Finding {
+        kind: Kind::SentenceEncoder,
+        what: files::explain(&error),
+        remedy: format!("{remedy}; {BUILT_IN} stands in"),
+    });
+    BUILT_IN.clone_into(&mut objective.sentence_encoder);
+    match embed(BUILT_IN) {
+        Err(Error::Cancelled) => Err(Error::Cancelled),
+        // That there is no encoder is told already.
+        Err(_) => Ok(None),
+        Ok(report) => Ok(Some(TeacherReport {
+            stands_in: true,
+            ..report
+        })),
+    }
+}
+
+/// Embeds the first captions, and says how long one takes.
+fn embed_captions(
+    model: SentenceModel,
+    name: &str,
+    compute: &Compute,
+    train: &Looked,
+    folder: &Path,
+    on_event: OnEvent<'_>,
+) -> Result<TeacherReport, Error> {
     let cache = folder.join("embeddings");
     let dim = model.dim();
-    let mut encoder = CachedSentenceEncoder::open(model, Some(&cache), training.compute)?;
+    let mut encoder = CachedSentenceEncoder::open(model, Some(&cache), compute)?;
     let pairs = &train.data.pairs;
     let captions: Vec<&str> = pairs
         .iter()
@@ -441,13 +554,13 @@ fn teacher(
     embed(first)?;
     let began = Instant::now();
     embed(rest)?;
-    Ok(Some(TeacherReport {
-        name: objective.sentence_encoder.clone(),
+    Ok(TeacherReport {
+        name: name.to_owned(),
         captions: captions.len(),
         caption_seconds: began.elapsed().as_secs_f64() / rest.len().max(1) as f64,
         dim,
-        stands_in,
-    }))
+        stands_in: false,
+    })
 }
 
 /// The recipe's data, with tables of the sample for train and validation.

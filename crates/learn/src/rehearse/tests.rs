@@ -1,7 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hark_encode::Compute;
-use hark_encode::sentence::{SentenceModel, StaticEncoder};
+use hark_encode::sentence::StaticEncoder;
 use hark_soundscape as soundscape;
 use hark_work::progress::no_progress;
 
@@ -28,6 +27,21 @@ impl Place {
         Self { folder, recipe }
     }
 
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn names(&self) -> Vec<std::ffi::OsString> {
+        let entries = fs_err::read_dir(self.folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    fn clip(&self, split: &str, name: &str) -> PathBuf {
+        self.path("sounds").join(split).join(name)
+    }
+
     fn run(&self) -> PathBuf {
         self.folder.path().join("runs/tiny")
     }
@@ -38,15 +52,20 @@ impl Place {
 
     fn rehearse_with(&self, machine: Machine<'_>, on_event: OnEvent<'_>) -> Result<Rehearsed, Error> {
         let compute = Compute::cpu(1);
-        let missing = |name: &str| {
-            Err(Error::Model {
+        // A model is named by its folder.
+        let model = |name: &str| match Path::new(name) {
+            folder if folder.is_dir() => Ok(folder.to_owned()),
+            _ => Err(Error::Model {
                 what: format!("no model {name}"),
-            })
+            }),
         };
         let sentence_encoder = |name: &str| match name {
             BUILT_IN => Ok(SentenceModel::Static(Box::new(
                 StaticEncoder::built_in().unwrap(),
             ))),
+            folder if Path::new(folder).is_dir() => {
+                SentenceModel::open(Path::new(folder)).map_err(Error::from)
+            }
             other => Err(Error::Model {
                 what: format!("no encoder {other}"),
             }),
@@ -60,7 +79,7 @@ impl Place {
             workers: 2,
             compute: &compute,
             models: Models {
-                folder: &missing,
+                folder: &model,
                 sentence_encoder: &sentence_encoder,
             },
             tokenizer: None,
@@ -75,15 +94,9 @@ impl Place {
             device: None,
             machine,
         };
+        let before = self.names();
         let rehearsed = rehearse(rehearsal, on_event);
-        let left: Vec<_> = fs_err::read_dir(self.folder.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        assert!(
-            left.iter().all(|name| name == "sounds" || name == "few.csv"),
-            "a rehearsal leaves nothing behind"
-        );
+        assert_eq!(self.names(), before, "a rehearsal leaves nothing behind");
         rehearsed
     }
 }
@@ -309,13 +322,15 @@ fn a_rehearsal_can_be_cancelled_at_any_event() {
 #[test]
 fn what_a_killed_rehearsal_left_is_replaced_and_other_folders_are_not() {
     let place = Place::new(&[]);
-    let left = place.folder.path().join("runs/tiny.rehearsal");
-    fs_err::create_dir_all(&left).unwrap();
+    let left = place.path("runs/tiny.rehearsal");
+    fs_err::create_dir_all(left.join("run")).unwrap();
     fs_err::write(left.join("mine"), "x").unwrap();
     let run = place.run();
     assert!(matches!(Scratch::beside(&run), Err(Error::NotARehearsal { .. })));
     fs_err::write(left.join(MARK), "").unwrap();
-    drop(Scratch::beside(&run).unwrap());
+    let scratch = Scratch::beside(&run).unwrap();
+    assert!(!left.join("mine").exists() && !left.join("run").exists());
+    drop(scratch);
     assert!(!left.exists() && left.parent().unwrap().exists());
     fs_err::remove_dir(left.parent().unwrap()).unwrap();
     drop(Scratch::beside(&run).unwrap());
@@ -325,19 +340,206 @@ fn what_a_killed_rehearsal_left_is_replaced_and_other_folders_are_not() {
     );
 }
 
+#[test]
+fn a_second_rehearsal_of_a_run_is_refused_and_harms_nothing() {
+    let place = Place::new(&[]);
+    let run = place.run();
+    let first = Scratch::beside(&run).unwrap();
+    fs_err::write(first.folder.join("checkpoint"), "x").unwrap();
+    // A slash at the end means the same run.
+    for run in [run.clone(), run.join("")] {
+        match Scratch::beside(&run) {
+            Err(Error::InUse { path }) => assert_eq!(path, place.path("runs/tiny.rehearsal")),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(first.folder.join("checkpoint").exists() && !run.exists());
+    drop(first);
+    drop(Scratch::beside(&run).unwrap());
+}
+
+/// Nothing is ready that has not taken a step.
+#[test]
+fn a_model_that_a_training_cannot_start_from_is_found() {
+    let mut place = Place::new(&[]);
+    let start = place.path("start");
+    fs_err::create_dir(&start).unwrap();
+    (place.recipe.audio, place.recipe.text) = (None, None);
+    place.recipe.training.init_from = Some(start.display().to_string());
+    let found = |place: &Place| {
+        let rehearsed = place.rehearse(ample()).unwrap();
+        assert!(rehearsed.steps.is_none() && !rehearsed.is_ready());
+        assert_eq!(rehearsed.findings.len(), 1, "{:?}", rehearsed.findings);
+        rehearsed.findings[0].clone()
+    };
+    let finding = found(&place);
+    assert!(
+        finding.kind == Kind::Weights && finding.what.contains("card.json"),
+        "{finding:?}"
+    );
+    let whole = network::tests::tiny_card(&network::tests::recipe(&[]));
+    let write = |card: &hark_encode::card::Card| {
+        fs_err::write(start.join("card.json"), serde_json::to_vec(card).unwrap()).unwrap();
+    };
+    let mut audio_only = whole.clone();
+    audio_only.text = None;
+    write(&audio_only);
+    let finding = found(&place);
+    assert!(
+        finding.kind == Kind::Weights && finding.what.contains("no text tower"),
+        "{finding:?}"
+    );
+    // Its norms take the statistics of the batch, which chunks have not.
+    let mut mn = whole;
+    if let Some(audio) = &mut mn.audio {
+        let tower = serde_json::json!({ "tower": "mn", "width": 0.1, "mels": 32, "statistics": "batch" });
+        audio.side.network = serde_json::from_value(tower).unwrap();
+    }
+    write(&mn);
+    place.recipe.training.chunk = Some(2);
+    let finding = found(&place);
+    assert!(
+        finding.kind == Kind::Training && finding.what.contains("training.chunk"),
+        "{finding:?}"
+    );
+}
+
+/// AudioCaps with ten recordings of two captions, of which so many are there.
+fn audiocaps(place: &Place, there: usize) -> DatasetConfig {
+    let root = place.path("audiocaps");
+    let audio = root.join("train");
+    fs_err::create_dir_all(&audio).unwrap();
+    let mut table = "audiocap_id,youtube_id,start_time,caption\n".to_owned();
+    for nth in 0..20 {
+        let clip = nth / 2;
+        table += &format!("{nth},video{clip},0,sound {nth} of a clip\n");
+        let path = audio.join(format!("video{clip}_0.flac"));
+        if clip < there {
+            let from = place.clip("development", &format!("development_{:05}.flac", clip + 1));
+            fs_err::copy(from, path).unwrap();
+        } else if path.exists() {
+            fs_err::remove_file(path).unwrap();
+        }
+    }
+    fs_err::write(root.join("train.csv"), table).unwrap();
+    DatasetConfig::Audiocaps {
+        root,
+        split: "train".into(),
+        audio: None,
+    }
+}
+
+#[test]
+fn some_recordings_of_audiocaps_may_have_disappeared_and_not_most() {
+    let mut place = Place::new(&["training.gradient-accumulation=1"]);
+    place.recipe.data.train = vec![audiocaps(&place, 8)];
+    let rehearsed = place.rehearse(ample()).unwrap();
+    assert!(rehearsed.is_ready(), "{:?}", rehearsed.findings);
+    audiocaps(&place, 7);
+    let rehearsed = place.rehearse(ample()).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Recording]);
+    let what = &rehearsed.findings[0].what;
+    assert!(what.contains("3 of 10 recordings missing"), "{what}");
+    // A strict training refuses a single one.
+    audiocaps(&place, 9);
+    place.recipe.data.strict = true;
+    let rehearsed = place.rehearse(ample()).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Recording]);
+    let what = &rehearsed.findings[0].what;
+    assert!(what.contains("1 of 10 recordings missing"), "{what}");
+}
+
+#[test]
+fn test_recordings_may_be_missing_where_the_training_is_not_strict() {
+    let mut place = Place::new(&["data.max-missing-test=1"]);
+    fs_err::remove_file(place.clip("evaluation", "evaluation_00003.flac")).unwrap();
+    assert!(place.rehearse(ample()).unwrap().is_ready());
+    place.recipe.data.strict = true;
+    assert_eq!(kinds(&place.rehearse(ample()).unwrap()), [Kind::Recording]);
+}
+
+#[test]
+fn a_sentence_encoder_that_fails_is_found_and_another_stands_in() {
+    let mut place = Place::new(&[]);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../encode/tests/golden/bert-tiny");
+    let cut = place.path("cut-short");
+    fs_err::create_dir_all(cut.join("1_Pooling")).unwrap();
+    for name in [
+        "config.json",
+        "modules.json",
+        "sentence_bert_config.json",
+        "1_Pooling/config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ] {
+        let bytes = fs_err::read(golden.join(name)).unwrap();
+        let length = if name == "tokenizer.json" {
+            bytes.len() / 2
+        } else {
+            bytes.len()
+        };
+        fs_err::write(cut.join(name), &bytes[..length]).unwrap();
+    }
+    place.recipe.objective.sentence_encoder = cut.display().to_string();
+    let rehearsed = place.rehearse(ample()).unwrap();
+    assert_eq!(
+        kinds(&rehearsed),
+        [Kind::SentenceEncoder],
+        "{:?}",
+        rehearsed.findings
+    );
+    assert!(
+        rehearsed.findings[0].what.contains("tokenizer.json"),
+        "{:?}",
+        rehearsed.findings
+    );
+    let teacher = rehearsed.teacher.as_ref().unwrap();
+    assert!(teacher.stands_in && teacher.name == BUILT_IN && rehearsed.steps.is_some());
+}
+
+#[test]
+fn soundscapes_that_cannot_be_made_are_found_and_others_stand_in() {
+    let mut place = Place::new(&[]);
+    let recordings = soundscape::Recordings {
+        folder: place.path("gone"),
+        table: "table.csv".into(),
+        train_folds: Vec::new(),
+        validation_folds: Vec::new(),
+        test_folds: Vec::new(),
+    };
+    place.recipe.soundscapes = Some(soundscape::Config {
+        train: 24,
+        validation: 8,
+        test: 8,
+        seconds: 1.0,
+        recordings: Some(recordings),
+        ..soundscape::Config::default()
+    });
+    let data = &mut place.recipe.data;
+    (data.train, data.validation, data.test) = (Vec::new(), Vec::new(), Vec::new());
+    let rehearsed = place.rehearse(ample()).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Dataset], "{:?}", rehearsed.findings);
+    let what = &rehearsed.findings[0].what;
+    assert!(
+        what.starts_with("soundscapes: ") && what.contains("gone"),
+        "{what}"
+    );
+    let train = &rehearsed.splits[0];
+    assert!(train.generated && (train.mean_seconds - 1.0).abs() < 0.01);
+    assert_eq!((train.clips, train.captions), (Some(24), Some(120)));
+    assert!(rehearsed.steps.is_some());
+}
+
 /// Steps of chunks of 2 and 4 are all that 16 pairs give to batches of 8.
 #[test]
 fn a_chunk_that_was_never_tried_is_not_called_measured() {
     let mut place = Place::new(&["training.batch=8", "training.gradient-accumulation=1"]);
     let mut table = "path,caption\n".to_owned();
     for nth in 1..=16 {
-        let clip = place
-            .folder
-            .path()
-            .join(format!("sounds/development/development_{nth:05}.flac"));
+        let clip = place.clip("development", &format!("development_{nth:05}.flac"));
         table += &format!("{},sound number {nth}\n", clip.display());
     }
-    let file = place.folder.path().join("few.csv");
+    let file = place.path("few.csv");
     fs_err::write(&file, table).unwrap();
     place.recipe.data.train = vec![DatasetConfig::Table {
         file,
