@@ -37,4 +37,4 @@ pub use error::Error;
 pub use plan::{Plan, StudyOverrides};
 pub use results::Study;
 pub use runner::{OnStudyEvent, RunOptions, StudyEvent, TrainRequest, run};
-pub use training::Trainer;
+pub use training::{RehearseOptions, Trainer};

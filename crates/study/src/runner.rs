@@ -240,7 +240,7 @@ fn refuse_missing(plan: &Plan) -> Result<(), Error> {
 }
 
 /// Large towers take the memory of one training and all threads.
-fn default_jobs(recipe: &Recipe, threads: usize) -> usize {
+pub(crate) fn default_jobs(recipe: &Recipe, threads: usize) -> usize {
     let starts_untrained = recipe.training.init_from.is_none()
         && recipe.audio.as_ref().is_some_and(|side| side.weights.is_none())
         && recipe.text.as_ref().is_some_and(|side| side.weights.is_none());

@@ -4,14 +4,14 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use hark_encode::Compute;
-use hark_learn::rehearse::{Finding, Kind};
+use hark_learn::rehearse::{Finding, Kept, Kind, Trainings};
 use hark_learn::trainer::OnEvent;
 use hark_learn::{Error, Machine, Models, Rehearsal, Rehearsed, TrainResult, Training, rehearse, train};
 use hark_models::ModelStore;
 use hark_work::files::explain;
 
 use crate::plan::Plan;
-use crate::runner::TrainRequest;
+use crate::runner::{Keep, TrainRequest, default_jobs};
 
 /// Trains runs; what a recipe names, it finds in `models`.
 #[derive(Debug)]
@@ -26,6 +26,21 @@ pub struct Trainer {
     pub written_by: String,
 }
 
+/// How the study that is rehearsed will be run; see [`crate::RunOptions`].
+#[derive(Debug, Clone, Copy)]
+pub struct RehearseOptions {
+    /// Runs at a time.
+    pub jobs: Option<usize>,
+    /// Threads of all runs together.
+    pub threads: usize,
+    /// What stays of a finished run.
+    pub keep: Keep,
+    /// Whether to train although test recordings are missing.
+    pub allow_missing: bool,
+    /// Whether to train on a device that was not compared with the CPU.
+    pub unchecked: bool,
+}
+
 impl Trainer {
     /// Trains one run.
     ///
@@ -36,14 +51,14 @@ impl Trainer {
         self.with(request, &compute, |training| train(training, on_event))
     }
 
-    /// Rehearses `trainings` runs like this one.
+    /// Rehearses one run for all `trainings`.
     ///
     /// # Errors
     /// As [`hark_learn::rehearse()`].
     pub fn rehearse(
         &self,
         request: TrainRequest<'_>,
-        trainings: u64,
+        trainings: Trainings,
         machine: Machine<'_>,
         on_event: OnEvent<'_>,
     ) -> Result<Rehearsed, Error> {
@@ -70,7 +85,7 @@ impl Trainer {
     pub fn rehearse_study(
         &self,
         plan: &Plan,
-        (threads, unchecked): (usize, bool),
+        options: RehearseOptions,
         machine: Machine<'_>,
         on_event: OnEvent<'_>,
     ) -> Result<Rehearsed, crate::Error> {
@@ -84,15 +99,31 @@ impl Trainer {
             .iter()
             .position(|(_, recipe)| recipe.objective.needs_teacher());
         let (job, recipe) = recipes.swap_remove(graded.unwrap_or(0));
+        let jobs = options
+            .jobs
+            .unwrap_or_else(|| default_jobs(&plan.base, options.threads))
+            .clamp(1, plan.jobs.len().max(1));
+        // As a run has them beside the others.
+        let threads = (options.threads / jobs).max(1);
         let request = TrainRequest {
             recipe,
             run: &job.folder,
             resume: false,
             threads,
             workers: threads,
-            unchecked,
+            unchecked: options.unchecked,
         };
-        let mut rehearsed = self.rehearse(request, plan.jobs.len() as u64, machine, on_event)?;
+        let trainings = Trainings {
+            count: plan.jobs.len() as u64,
+            at_a_time: jobs as u64,
+            kept: match options.keep {
+                Keep::All => Kept::All,
+                Keep::Best => Kept::Model,
+                Keep::None => Kept::Nothing,
+            },
+            allow_missing: options.allow_missing,
+        };
+        let mut rehearsed = self.rehearse(request, trainings, machine, on_event)?;
         // Others may start from models of their own.
         for (_, recipe) in recipes {
             if let Some(name) = recipe.training.init_from

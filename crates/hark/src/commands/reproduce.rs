@@ -10,7 +10,9 @@ use hark_learn::objective::ObjectiveKind;
 use hark_learn::trainer::OnEvent;
 use hark_learn::{Machine, Recipe};
 use hark_study::runner::{Keep, Program};
-use hark_study::{Plan, RunOptions, StudyEvent, StudyOverrides, TrainRequest, comparisons, report, tables};
+use hark_study::{
+    Plan, RehearseOptions, RunOptions, StudyEvent, StudyOverrides, TrainRequest, comparisons, report, tables,
+};
 use indicatif::ProgressBar;
 
 use super::inputs::ThreadArgs;
@@ -115,21 +117,28 @@ pub fn run(args: &Args) -> Result<()> {
         eprintln!("hark: warning: {warning}");
     }
     let trainer = train::trainer(&home);
+    let keep = match args.keep {
+        KeepArg::All => Keep::All,
+        KeepArg::Best => Keep::Best,
+        KeepArg::None => Keep::None,
+    };
+    let baseline = plan.baseline(args.baseline.as_deref())?;
     if args.rehearse {
-        let how = (args.threads.count().get(), args.device.unchecked);
+        let how = RehearseOptions {
+            jobs: args.jobs.map(NonZeroUsize::get),
+            threads: args.threads.count().get(),
+            keep,
+            allow_missing: args.allow_missing,
+            unchecked: args.device.unchecked,
+        };
         return train::rehearsed(args.json, |on_event| {
             Ok(trainer.rehearse_study(&plan, how, Machine::here(), on_event)?)
         });
     }
-    let baseline = plan.baseline(args.baseline.as_deref())?;
     let options = RunOptions {
         jobs: args.jobs.map(NonZeroUsize::get),
         threads: args.threads.count().get(),
-        keep: match args.keep {
-            KeepArg::All => Keep::All,
-            KeepArg::Best => Keep::Best,
-            KeepArg::None => Keep::None,
-        },
+        keep,
         allow_missing: args.allow_missing,
         unchecked: args.device.unchecked,
         soundscapes: &home.soundscapes(),

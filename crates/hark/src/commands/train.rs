@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use hark_encode::DeviceName;
 use hark_learn::metrics_log::LoggedMetrics;
+use hark_learn::rehearse::Trainings;
 use hark_learn::trainer::OnEvent;
 use hark_learn::{Error, Machine, Recipe, Rehearsed, TrainEvent, TrainResult, report, run};
 use hark_soundscape as soundscape;
@@ -106,7 +107,7 @@ pub fn run(args: &Args) -> Result<()> {
     let trainer = trainer(&home);
     if args.rehearse {
         return rehearsed(args.json, |on_event| {
-            Ok(trainer.rehearse(request, 1, Machine::here(), on_event)?)
+            Ok(trainer.rehearse(request, Trainings::ONE, Machine::here(), on_event)?)
         });
     }
     request.recipe = with_soundscapes(request.recipe, &home.soundscapes(), threads)?;

@@ -88,6 +88,40 @@ fn a_rehearsal_says_that_all_is_there_or_what_is_missing() {
     place.misused(&train(&recipe, "run", &["--rehearse", "--resume"]));
 }
 
+/// The rehearsal of a study takes the options that decide what the study takes.
+#[test]
+fn a_rehearsed_study_counts_its_jobs_and_what_it_keeps() {
+    let place = Place::new();
+    let recipe = tiny();
+    let said = |more: &[&str]| {
+        let study = [
+            "reproduce",
+            &recipe,
+            "--seeds",
+            "2",
+            "--threads",
+            "2",
+            "--rehearse",
+            "--json",
+        ];
+        place.json(&[study.as_slice(), more].concat())
+    };
+    let bytes = |said: &Value| said["estimate"]["run_bytes"].as_u64().unwrap();
+    let checkpoint = |said: &Value| said["steps"]["checkpoint_bytes"].as_u64().unwrap();
+    let one = said(&["--jobs", "1", "--keep", "none"]);
+    assert_eq!(
+        (&one["trainings"], &one["at_a_time"], &one["threads"]),
+        (&8.into(), &1.into(), &2.into())
+    );
+    let all = said(&["--jobs", "1", "--keep", "all"]);
+    assert!(bytes(&all) > bytes(&one) + 7 * checkpoint(&one));
+    // Both towers start untrained: by default one training on each thread.
+    let two = said(&["--keep", "none"]);
+    assert_eq!((&two["at_a_time"], &two["threads"]), (&2.into(), &1.into()));
+    assert_eq!(bytes(&two), 2 * bytes(&one));
+    assert!(!place.path("studies").exists());
+}
+
 #[test]
 fn a_run_leaves_models_logs_and_a_report() {
     let place = Place::new();

@@ -10,6 +10,8 @@
 //! Memory is found by going up: the first step takes the batch through the towers in chunks of 2 pairs, the second in chunks of 4,
 //! and what the recipe's own chunk will take follows. If that is more than is free, the largest chunk that fits is named and
 //! tried instead. On other devices than the CPU the memory of the device is not seen: a step that does not fit fails there.
+//!
+//! A study trains several runs, some of them at the same time ([`Trainings`]): memory, disk and hours are those of all of them.
 
 mod data;
 mod machine;
@@ -57,12 +59,46 @@ const MARK: &str = ".hark-rehearsal";
 pub struct Rehearsal<'a> {
     /// The training. Its run's folder is not touched; `resume` means nothing.
     pub training: Training<'a>,
-    /// Trainings like this one, one after the other, of which each keeps a model.
-    pub trainings: u64,
+    /// All trainings that it stands for.
+    pub trainings: Trainings,
     /// Why the recipe's device cannot be used, if it cannot; then `training.compute` is the CPU and no step is taken.
     pub device: Option<String>,
     /// Where memory and disk are asked for.
     pub machine: Machine<'a>,
+}
+
+/// The trainings that a rehearsal stands for, all like the one that is rehearsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trainings {
+    /// How many.
+    pub count: u64,
+    /// How many at the same time; each has as many threads as the one that is rehearsed.
+    pub at_a_time: u64,
+    /// What a finished one leaves on the disk while others train.
+    pub kept: Kept,
+    /// Whether they begin although test recordings are missing.
+    pub allow_missing: bool,
+}
+
+impl Trainings {
+    /// One training alone.
+    pub const ONE: Self = Self {
+        count: 1,
+        at_a_time: 1,
+        kept: Kept::All,
+        allow_missing: false,
+    };
+}
+
+/// What a finished training leaves on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// The checkpoint, both models and the embeddings of its captions.
+    All,
+    /// The best model.
+    Model,
+    /// No weights.
+    Nothing,
 }
 
 /// What kind of thing is missing.
@@ -124,6 +160,8 @@ pub struct Rehearsed {
     pub threads: usize,
     /// Trainings of the whole.
     pub trainings: u64,
+    /// How many of them train at the same time.
+    pub at_a_time: u64,
     /// All that is missing.
     pub findings: Vec<Finding>,
     /// The splits.
@@ -233,7 +271,8 @@ pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehea
         recipe: training.recipe.name.clone(),
         device: training.recipe.training.device.to_string(),
         threads: training.compute.threads(),
-        trainings,
+        trainings: trainings.count,
+        at_a_time: trainings.at_a_time,
         findings: Vec::new(),
         splits: Vec::new(),
         random_weights: Vec::new(),
@@ -247,7 +286,14 @@ pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehea
         what: what.clone(),
         remedy: "hark devices lists what can be used here".into(),
     }));
-    let looked = look_at_data(&training, &scratch.folder, &mut rehearsed, on_event)?;
+    let allow_missing = trainings.allow_missing;
+    let looked = look_at_data(
+        &training,
+        allow_missing,
+        &scratch.folder,
+        &mut rehearsed,
+        on_event,
+    )?;
     let Some(splits) = looked else {
         return Ok(rehearsed);
     };
@@ -272,7 +318,7 @@ pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehea
                 run: run_folder,
                 machine,
                 free_memory: rehearsed.free_memory,
-                at_a_time: 1,
+                at_a_time: trainings.at_a_time,
                 clips: clips_of_steps(&training.recipe, &splits),
                 validated: VALIDATED.min(splits.validation.sample.len()),
             };
@@ -281,9 +327,17 @@ pub fn rehearse(rehearsal: Rehearsal<'_>, on_event: OnEvent<'_>) -> Result<Rehea
         }
     }
     if let Some(steps) = &rehearsed.steps {
-        let estimate = Estimate::of(&original, &rehearsed, steps);
+        let held = report::Held::of(training.cache, training.embeddings);
+        let estimate = Estimate::of(&original, &rehearsed, steps, trainings, held);
         if let Some(estimate) = &estimate {
-            estimate.check_disk(run_folder, training.cache, machine, &mut rehearsed.findings);
+            let disks = report::Disks {
+                run: run_folder,
+                cache: training.cache,
+                // What the rehearsal has written is gone when the trainings begin.
+                passing: bytes_below(&scratch.folder).unwrap_or(0),
+                machine,
+            };
+            estimate.check_disk(disks, &mut rehearsed.findings);
         }
         rehearsed.estimate = estimate;
     }
@@ -391,6 +445,7 @@ fn preparing<'a>(
 /// Looks at all splits; nothing if one can neither be read nor generated.
 fn look_at_data(
     training: &Training<'_>,
+    allow_missing: bool,
     folder: &Path,
     rehearsed: &mut Rehearsed,
     on_event: OnEvent<'_>,
@@ -440,7 +495,12 @@ fn look_at_data(
     let train = one(look("data.train", &data.train, needed.max(DECODED), 0), needed)?;
     let validation = one(look("data.validation", &data.validation, DECODED, 0), VALIDATED)?;
     if !data.test.is_empty() || recipe.soundscapes.is_some() {
-        one(look("data.test", &data.test, DECODED, data.max_missing_test), 1)?;
+        let may_miss = if allow_missing {
+            usize::MAX
+        } else {
+            data.max_missing_test
+        };
+        one(look("data.test", &data.test, DECODED, may_miss), 1)?;
     }
     Ok(train
         .zip(validation)

@@ -1,4 +1,7 @@
 //! What a rehearsal tells: the hours and bytes of the whole, and the text for people.
+//!
+//! A study of 20 trainings, 2 at a time, takes the hours of 10 one after the other and the disk of 2 at work beside what 18
+//! finished ones have kept.
 
 use std::fmt;
 use std::path::Path;
@@ -6,10 +9,10 @@ use std::path::Path;
 use hark_work::progress::{counted, group_digits};
 use serde::Serialize;
 
-use super::{Finding, Kind, Machine, Rehearsed, SplitReport, StepsReport};
+use super::{Finding, Kept, Kind, Machine, Rehearsed, SplitReport, StepsReport, Trainings, bytes_below};
 use crate::recipe::{EpochOver, Recipe};
 
-/// What the trainings will take, one after the other.
+/// What the trainings will take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Estimate {
     /// Steps of one training.
@@ -18,15 +21,53 @@ pub struct Estimate {
     pub hours: f64,
     /// Hours of all.
     pub all_hours: f64,
-    /// Bytes of all runs at most: of one at work, and the models of the others.
+    /// Bytes of all runs at most: of those at work, and what the others have kept.
     pub run_bytes: u64,
     /// Bytes of decoded recordings, features and caption embeddings that are kept for other runs.
     pub cache_bytes: u64,
+    /// How many of these are there already, as far as the size of the cache tells.
+    pub cached_bytes: u64,
+}
+
+/// Bytes that the caches hold already.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Held {
+    /// Decoded recordings and features.
+    audio: u64,
+    /// Embeddings of captions.
+    embeddings: u64,
+}
+
+impl Held {
+    pub(super) fn of(cache: Option<&Path>, embeddings: Option<&Path>) -> Self {
+        // What cannot be read is as good as not there.
+        let held = |folder: Option<&Path>| folder.map_or(0, |folder| bytes_below(folder).unwrap_or(0));
+        Self {
+            audio: held(cache),
+            embeddings: held(embeddings),
+        }
+    }
+}
+
+/// The disks that the trainings write to.
+#[derive(Clone, Copy)]
+pub(super) struct Disks<'a> {
+    pub(super) run: &'a Path,
+    pub(super) cache: Option<&'a Path>,
+    /// Bytes beside the run that the rehearsal removes when it ends.
+    pub(super) passing: u64,
+    pub(super) machine: Machine<'a>,
 }
 
 impl Estimate {
     /// From what was measured; nothing if the size of a split is not known.
-    pub(super) fn of(recipe: &Recipe, rehearsed: &Rehearsed, measured: &StepsReport) -> Option<Self> {
+    pub(super) fn of(
+        recipe: &Recipe,
+        rehearsed: &Rehearsed,
+        measured: &StepsReport,
+        trainings: Trainings,
+        held: Held,
+    ) -> Option<Self> {
         let split = |part: &str| rehearsed.splits.iter().find(|split| split.part == part);
         let train = split("data.train")?;
         let validation = split("data.validation")?;
@@ -55,42 +96,54 @@ impl Estimate {
         let saves = 1.0 + measured.save_seconds / (60.0 * training.checkpoint_minutes);
         let once = validation_decoded + test_decoded + tested;
         let seconds = once + training.epochs as f64 * epoch * saves;
-        let all = rehearsed.trainings as f64;
+        let at_work = trainings.at_a_time.clamp(1, trainings.count.max(1));
+        let rounds = trainings.count.div_ceil(at_work) as f64;
         let dim = teacher.map_or(0, |teacher| teacher.dim) as f64;
         let model = measured.model_bytes;
+        let caption_bytes = (captions * dim * 2.0) as u64;
+        let kept = match trainings.kept {
+            Kept::All => measured.checkpoint_bytes + 2 * model + caption_bytes,
+            Kept::Model => model,
+            Kept::Nothing => 0,
+        };
         let clips: usize = rehearsed.splits.iter().filter_map(|split| split.clips).sum();
-        let kept = (clips as f64 * measured.cache_bytes as f64).min(recipe.data.cache_gigabytes * 1e9);
+        let audio =
+            (clips as f64 * measured.cache_bytes as f64).min(recipe.data.cache_gigabytes * 1e9) as u64;
+        let embeddings = (captions * dim * 4.0) as u64;
         Some(Self {
             steps,
             hours: (seconds + embedding) / 3600.0,
             // Captions are embedded once for all.
-            all_hours: (all * seconds + embedding) / 3600.0,
-            run_bytes: 2 * measured.checkpoint_bytes
-                + 3 * model
-                + (captions * dim * 2.0) as u64
-                + rehearsed.trainings.saturating_sub(1) * model,
-            cache_bytes: (kept + captions * dim * 4.0) as u64,
+            all_hours: (rounds * seconds + embedding) / 3600.0,
+            // While a checkpoint and a model are replaced, the old ones are there too.
+            run_bytes: at_work * (2 * measured.checkpoint_bytes + 3 * model + caption_bytes)
+                + (trainings.count.saturating_sub(at_work)) * kept,
+            cache_bytes: audio + embeddings,
+            cached_bytes: audio.min(held.audio) + embeddings.min(held.embeddings),
         })
     }
 
     /// Compares with what is free, on one disk or two.
-    pub(super) fn check_disk(
-        &self,
-        run: &Path,
-        cache: Option<&Path>,
-        machine: Machine<'_>,
-        findings: &mut Vec<Finding>,
-    ) {
-        let free = |folder: &Path| (machine.free_disk)(folder);
-        let mut needs = vec![(run, self.run_bytes, "runs")];
+    pub(super) fn check_disk(&self, disks: Disks<'_>, findings: &mut Vec<Finding>) {
+        let Disks {
+            run,
+            cache,
+            passing,
+            machine,
+        } = disks;
+        let free_for_runs = (machine.free_disk)(run);
+        let free_for_cache = cache.and_then(|cache| (machine.free_disk)(cache));
+        let cache_bytes = self.cache_bytes - self.cached_bytes;
+        let freed = free_for_runs.map(|free| free.saturating_add(passing));
+        let mut needs = vec![(run, self.run_bytes, freed, "runs")];
         match cache {
             // Two folders with the same bytes free are on one disk.
-            Some(cache) if free(cache) == free(run) => needs[0].1 += self.cache_bytes,
-            Some(cache) => needs.push((cache, self.cache_bytes, "cache")),
+            Some(_) if free_for_cache == free_for_runs => needs[0].1 += cache_bytes,
+            Some(cache) => needs.push((cache, cache_bytes, free_for_cache, "cache")),
             None => {}
         }
-        for (folder, needed, what) in needs {
-            if let Some(free) = free(folder).filter(|&free| free < needed) {
+        for (folder, needed, free, what) in needs {
+            if let Some(free) = free.filter(|&free| free < needed) {
                 findings.push(Finding {
                     kind: Kind::Disk,
                     what: format!(
@@ -179,7 +232,7 @@ impl fmt::Display for Rehearsed {
             writeln!(f, "free memory       {}", gigabytes(free))?;
         }
         match &self.estimate {
-            Some(estimate) => estimate.tell(f, self.trainings)?,
+            Some(estimate) => estimate.tell(f, self.trainings, self.at_a_time)?,
             None if self.steps.is_some() => {
                 writeln!(f, "estimate          unknown: the size of a split is not known")?;
             }
@@ -241,7 +294,7 @@ impl StepsReport {
 }
 
 impl Estimate {
-    fn tell(&self, f: &mut fmt::Formatter<'_>, trainings: u64) -> fmt::Result {
+    fn tell(&self, f: &mut fmt::Formatter<'_>, trainings: u64, at_a_time: u64) -> fmt::Result {
         write!(
             f,
             "estimate          {} steps, {}",
@@ -249,17 +302,25 @@ impl Estimate {
             duration(3600.0 * self.hours)
         )?;
         if trainings > 1 {
+            let how = match at_a_time {
+                0 | 1 => "one after the other".to_owned(),
+                several => format!("{several} at a time"),
+            };
             write!(
                 f,
-                "; {trainings} trainings one after the other: {}",
+                "; {trainings} trainings {how}: {}",
                 duration(3600.0 * self.all_hours)
             )?;
         }
-        writeln!(
+        write!(
             f,
             "\ndisk              runs {}, cache {}",
             gigabytes(self.run_bytes),
             gigabytes(self.cache_bytes)
-        )
+        )?;
+        if self.cached_bytes > 0 {
+            write!(f, " ({} of it exists)", gigabytes(self.cached_bytes))?;
+        }
+        writeln!(f)
     }
 }

@@ -12,7 +12,16 @@ const GB: u64 = 1_000_000_000;
 struct Place {
     folder: tempfile::TempDir,
     recipe: Recipe,
+    trainings: Trainings,
 }
+
+/// Twenty, one after the other.
+const TWENTY: Trainings = Trainings {
+    count: 20,
+    at_a_time: 1,
+    kept: Kept::Model,
+    allow_missing: false,
+};
 
 impl Place {
     fn new(set: &[&str]) -> Self {
@@ -24,7 +33,11 @@ impl Place {
         let sounds = folder.path().join("sounds");
         soundscape::generate(&config, &sounds, 2, &no_progress).unwrap();
         let recipe = recipe.with_soundscapes_at(&sounds);
-        Self { folder, recipe }
+        Self {
+            folder,
+            recipe,
+            trainings: TWENTY,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -90,7 +103,7 @@ impl Place {
         };
         let rehearsal = Rehearsal {
             training,
-            trainings: 20,
+            trainings: self.trainings,
             device: None,
             machine,
         };
@@ -450,12 +463,18 @@ fn some_recordings_of_audiocaps_may_have_disappeared_and_not_most() {
 }
 
 #[test]
-fn test_recordings_may_be_missing_where_the_training_is_not_strict() {
-    let mut place = Place::new(&["data.max-missing-test=1"]);
+fn test_recordings_may_be_missing_where_that_is_allowed_and_the_training_not_strict() {
+    let mut place = Place::new(&[]);
     fs_err::remove_file(place.clip("evaluation", "evaluation_00003.flac")).unwrap();
-    assert!(place.rehearse(ample()).unwrap().is_ready());
+    assert_eq!(kinds(&place.rehearse(ample()).unwrap()), [Kind::Recording]);
+    place.trainings.allow_missing = true;
+    let rehearsed = place.rehearse(ample()).unwrap();
+    assert!(rehearsed.is_ready(), "{:?}", rehearsed.findings);
     place.recipe.data.strict = true;
     assert_eq!(kinds(&place.rehearse(ample()).unwrap()), [Kind::Recording]);
+    (place.recipe.data.strict, place.trainings.allow_missing) = (false, false);
+    place.recipe.data.max_missing_test = 1;
+    assert!(place.rehearse(ample()).unwrap().is_ready());
 }
 
 #[test]
@@ -557,4 +576,99 @@ fn a_chunk_that_was_never_tried_is_not_called_measured() {
     let rehearsed = enough.rehearse(ample()).unwrap();
     let steps = rehearsed.steps.as_ref().unwrap();
     assert!(steps.memory_is_measured && steps.chunk == 8);
+}
+
+/// What several trainings take: of those at work, and of those that are done.
+#[test]
+fn trainings_at_a_time_and_what_they_keep_are_counted() {
+    let mut place = Place::new(&[]);
+    for (at_a_time, kept) in [
+        (1, Kept::Model),
+        (4, Kept::All),
+        (3, Kept::Nothing),
+        (50, Kept::All),
+    ] {
+        place.trainings = Trainings {
+            at_a_time,
+            kept,
+            ..TWENTY
+        };
+        let rehearsed = place.rehearse(ample()).unwrap();
+        let (steps, estimate) = (
+            rehearsed.steps.as_ref().unwrap(),
+            rehearsed.estimate.as_ref().unwrap(),
+        );
+        let (checkpoint, model) = (steps.checkpoint_bytes, steps.model_bytes);
+        let captions = 160 * rehearsed.teacher.as_ref().unwrap().dim as u64 * 2;
+        let left = match kept {
+            Kept::All => checkpoint + 2 * model + captions,
+            Kept::Model => model,
+            Kept::Nothing => 0,
+        };
+        let at_work = at_a_time.min(20);
+        let expected = at_work * (2 * checkpoint + 3 * model + captions) + (20 - at_work) * left;
+        assert_eq!(estimate.run_bytes, expected, "{kept:?}");
+        // Captions, which are embedded once, take little of it.
+        let rounds = estimate.all_hours / estimate.hours;
+        let most = 20_u64.div_ceil(at_work) as f64;
+        assert!(
+            (0.8 * most..=most).contains(&rounds),
+            "{rounds} rounds of {at_a_time} at a time"
+        );
+        let how = format!("20 trainings {at_a_time} at a time");
+        let text = rehearsed.to_string();
+        assert!(at_a_time == 1 || text.contains(&how), "{text}");
+    }
+    // Memory for one of the four, and not for all.
+    place.trainings.at_a_time = 4;
+    let parameters = place.rehearse(ample()).unwrap().steps.unwrap().parameters as u64;
+    let little = Machine {
+        free_memory: &|| Some(parameters * 16 * 2),
+        ..ample()
+    };
+    let rehearsed = place.rehearse(little).unwrap();
+    assert_eq!(kinds(&rehearsed), [Kind::Memory]);
+    let what = &rehearsed.findings[0].what;
+    assert!(what.contains("for each of 4 trainings at a time"), "{what}");
+}
+
+/// What the rehearsal itself has written is not missing, and what the cache holds is not needed again.
+#[test]
+fn nothing_is_counted_twice_on_a_disk() {
+    let place = Place::new(&[]);
+    let rehearsed = place.rehearse(ample()).unwrap();
+    let (estimate, steps) = (rehearsed.estimate.unwrap(), rehearsed.steps.unwrap());
+    let parameters = steps.parameters as u64;
+    assert_eq!(estimate.cached_bytes, 0);
+    let all = estimate.run_bytes + estimate.cache_bytes;
+    let with = |free: u64| {
+        let machine = Machine {
+            free_disk: &|_| Some(free),
+            ..ample()
+        };
+        place.rehearse(machine).unwrap()
+    };
+    let nearly = with(all - 1000);
+    assert!(nearly.is_ready(), "{:?}", nearly.findings);
+    // What one run alone needs, and no more.
+    let short = with(28 * parameters);
+    assert_eq!(kinds(&short), [Kind::Disk], "{:?}", short.findings);
+    fs_err::create_dir(place.path("cache")).unwrap();
+    fs_err::write(place.path("cache/clip"), vec![0; 1000]).unwrap();
+    let cached = place.rehearse(ample()).unwrap();
+    assert_eq!(cached.estimate.as_ref().unwrap().cached_bytes, 1000);
+    let text = cached.to_string();
+    assert!(text.contains(" (0.0 MB of it exists)\n"), "{text}");
+    let machine = Machine {
+        free_disk: &|folder| {
+            Some(if folder.ends_with("cache") {
+                estimate.cache_bytes - 1000
+            } else {
+                GB
+            })
+        },
+        ..ample()
+    };
+    let rehearsed = place.rehearse(machine).unwrap();
+    assert!(rehearsed.is_ready(), "{:?}", rehearsed.findings);
 }
