@@ -44,11 +44,19 @@ fn saved(folder: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::RECIPE;
     use hark_encode::Breakdown;
+
+    /// The folder of a training that has no checkpoint yet.
+    fn begun() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join(RECIPE), "").unwrap();
+        folder
+    }
 
     #[test]
     fn a_panic_becomes_an_error_that_says_what_to_do() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = begun();
         let error = |run, what: &'static str| {
             let broke: Result<(), Error> = guarded(DeviceName::Cuda(1), run, || {
                 // Without the hook, which would tell it on stderr.
@@ -62,13 +70,17 @@ mod tests {
             "cuda:1 ran out of memory: out of memory. No checkpoint was saved yet, so --resume starts from the beginning. Set a \
              smaller training.chunk, or training.gradient-checkpointing=true"
         );
+        // Before anything is written there is nothing to resume.
+        let nowhere = tempfile::tempdir().unwrap();
+        let message = error(Some(nowhere.path()), "device lost");
+        assert_eq!(message, "cuda:1 was lost: device lost");
         let message = error(None, "device lost");
         assert_eq!(message, "cuda:1 was lost: device lost");
     }
 
     #[test]
     fn a_breakdown_that_has_become_an_error_gets_the_same_advice() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = begun();
         let broke: Result<(), Error> = guarded(DeviceName::Cuda(1), Some(folder.path()), || {
             Err(hark_encode::Error::DeviceBroke {
                 device: "cuda:1".into(),

@@ -10,9 +10,7 @@ use hark_learn::objective::ObjectiveKind;
 use hark_learn::trainer::OnEvent;
 use hark_learn::{Machine, Recipe};
 use hark_study::runner::{Keep, Program};
-use hark_study::{
-    Plan, RehearseOptions, RunOptions, StudyEvent, StudyOverrides, TrainRequest, comparisons, report, tables,
-};
+use hark_study::{Plan, RunOptions, StudyEvent, StudyOverrides, TrainRequest, comparisons, report, tables};
 use indicatif::ProgressBar;
 
 use super::inputs::ThreadArgs;
@@ -124,7 +122,7 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let baseline = plan.baseline(args.baseline.as_deref())?;
     if args.rehearse {
-        let how = RehearseOptions {
+        let how = hark_study::RehearseOptions {
             jobs: args.jobs.map(NonZeroUsize::get),
             threads: args.threads.count().get(),
             keep,

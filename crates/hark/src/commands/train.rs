@@ -79,7 +79,7 @@ pub struct TrainDeviceArgs {
 
 pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
-    let recipe = Recipe::read(&args.recipe, &args.set)?.with_datasets(&home.datasets()?);
+    let mut recipe = Recipe::read(&args.recipe, &args.set)?.with_datasets(&home.datasets()?);
     if let Some(warning) = Recipe::epochs_warning(&args.recipe, &args.set)? {
         eprintln!("hark: warning: {warning}");
     }
@@ -88,14 +88,10 @@ pub fn run(args: &Args) -> Result<()> {
     let threads = args.threads.count().get();
     // What was changed with --set or --device when the training began need not be said again.
     let began = folder.join(run::RECIPE);
-    let mut recipe = if args.resume && began.is_file() {
-        Recipe::read_resolved(&began, &args.set)?
-    } else {
-        recipe
-    };
-    if let Some(device) = args.device.device {
-        recipe.training.device = device;
+    if args.resume && began.is_file() {
+        recipe = Recipe::read_resolved(&began, &args.set)?;
     }
+    recipe.training.device = args.device.device.unwrap_or(recipe.training.device);
     let mut request = TrainRequest {
         recipe,
         run: &folder,

