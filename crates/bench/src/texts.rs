@@ -73,7 +73,7 @@ pub(crate) fn roberta(args: &Args) -> Measured {
     let source = TensorSource::new(weights.as_ref(), "", compute.device());
     let mut side: Side<TextTower> = Side::build(&side, &source, &source)?;
     drop(weights);
-    side.tower.pack(compute.precision());
+    side.tower.pack(compute.precision())?;
     let mut texts: Vec<Tokens> = ids(args)?
         .into_iter()
         .map(|ids| Tokens { ids, cut: false })

@@ -62,7 +62,7 @@ impl ClipArgs {
         let weights = Checkpoint::open(path)?;
         let source = TensorSource::new(&weights, "", compute.device());
         let mut built: Side<AudioTower> = Side::build(&side, &source, &source)?;
-        built.tower.pack(compute.precision());
+        built.tower.pack(compute.precision())?;
         let card = AudioCard {
             side,
             front_end: MelConfig::default(),

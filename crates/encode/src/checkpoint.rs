@@ -1,30 +1,26 @@
 //! Weights on disk: a file of safetensors or of PyTorch as a set of named tensors, read one at a time.
 //!
-//! In: a path. Out: `f32` numbers (`F16` and `BF16` are widened, `I8` multiplied by the scales beside it). Which of the two a file is shows in its first bytes.
-//! Refused: a file that is cut short, a header that lies about sizes, a tensor that is missing or of another shape. The file
-//! is never held in memory as a whole, so that loading costs the model's own size and one tensor more.
+//! In: a path. Out: `f32` numbers. Which of the two a file is shows in its first bytes. Refused: a file that is cut short, a
+//! header that lies about sizes, a tensor that is missing or of another shape. The file is never held in memory as a whole.
 //!
 //! A model takes its tensors by name and says at the end which names it knows and leaves alone
 //! ([`Checkpoint::finish`]); whatever is left is an error: a tensor is never ignored by accident.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fs_err::File;
+use rayon::prelude::*;
 use safetensors::Dtype;
-use safetensors::tensor::{Metadata, TensorInfo};
 
 use crate::Error;
+use crate::safetensors_file::{SCALES, SafetensorsFile};
 use crate::weights::{Init, Weights};
 use hark_torchfile::TorchFile;
 use hark_torchfile::nearest_name;
-
-/// The header of a safetensors file may not be longer than this; the format's own limit.
-const MAX_HEADER: u64 = 100_000_000;
-/// `NAME` of 8-bit integers has the factors of its rows, along its first dimension, in `NAME.scales`.
-const SCALES: &str = ".scales";
 
 /// An open checkpoint file, and which of its tensors have been taken.
 #[derive(Debug)]
@@ -38,7 +34,7 @@ pub struct Checkpoint {
 
 #[derive(Debug)]
 enum Content {
-    Safetensors(Safetensors),
+    Safetensors(Arc<SafetensorsFile>),
     Torch(Box<TorchFile>),
 }
 
@@ -54,7 +50,7 @@ impl Checkpoint {
             check_extent(&file)?;
             Content::Torch(Box::new(file))
         } else {
-            Content::Safetensors(Safetensors::open(path)?)
+            Content::Safetensors(Arc::new(SafetensorsFile::open(path)?))
         };
         Ok(Self::new(path, content))
     }
@@ -62,7 +58,7 @@ impl Checkpoint {
     fn new(path: &Path, content: Content) -> Self {
         let shapes = match &content {
             Content::Safetensors(file) => file
-                .metadata
+                .metadata()
                 .tensors()
                 .into_iter()
                 .map(|(name, info)| (name, info.shape.clone()))
@@ -87,9 +83,8 @@ impl Checkpoint {
     /// # Errors
     /// As [`Checkpoint::open`].
     pub fn of_bytes(bytes: &'static [u8], path: &Path) -> Result<Self, Error> {
-        let source = Source::Memory(Cursor::new(bytes));
-        let file = Safetensors::read_header(source, bytes.len() as u64, path)?;
-        Ok(Self::new(path, Content::Safetensors(file)))
+        let file = SafetensorsFile::of_bytes(bytes, path)?;
+        Ok(Self::new(path, Content::Safetensors(Arc::new(file))))
     }
 
     /// The file.
@@ -124,7 +119,7 @@ impl Checkpoint {
     /// What a safetensors file says of itself under a key.
     pub fn header(&self, key: &str) -> Option<&str> {
         match &self.content {
-            Content::Safetensors(file) => file.metadata.metadata().as_ref()?.get(key).map(String::as_str),
+            Content::Safetensors(file) => file.metadata().metadata().as_ref()?.get(key).map(String::as_str),
             Content::Torch(_) => None,
         }
     }
@@ -133,7 +128,7 @@ impl Checkpoint {
     pub fn parameters(&self) -> usize {
         match &self.content {
             Content::Safetensors(file) => file
-                .metadata
+                .metadata()
                 .tensors()
                 .values()
                 .filter(|info| matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::I8))
@@ -187,31 +182,59 @@ impl Checkpoint {
     pub fn take(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         self.check(name, shape)?;
         let numbers = match &self.content {
-            Content::Safetensors(file) => file.read(&self.path, name)?,
+            Content::Safetensors(file) => file.numbers(name)?,
             Content::Torch(file) => file.read_f32(name)?,
         };
-        let numbers = self.scaled(name, numbers)?;
-        self.taken.borrow_mut().insert(name.to_owned());
+        self.mark(name, shape)?;
         Ok(numbers)
     }
 
-    /// A tensor's numbers times the scales of its rows, where the file has such: 8-bit tensors do.
-    fn scaled(&self, name: &str, mut numbers: Vec<f32>) -> Result<Vec<f32>, Error> {
-        let scales = format!("{name}{SCALES}");
-        let (Content::Safetensors(file), true) = (&self.content, self.contains(&scales)) else {
-            return Ok(numbers);
+    /// Takes many tensors, side by side where the file allows it: copying them and clearing memory for them is most of what loading
+    /// costs.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::take`].
+    pub fn take_all(&self, tensors: &[(String, Vec<usize>)]) -> Result<Vec<Vec<f32>>, Error> {
+        let Content::Safetensors(file) = &self.content else {
+            return tensors
+                .iter()
+                .map(|(name, shape)| self.take(name, shape))
+                .collect();
         };
-        let rows = self.shape(name)?.first().copied().unwrap_or(1);
-        self.check(&scales, &[rows])?;
-        let factors = file.read(&self.path, &scales)?;
-        self.taken.borrow_mut().insert(scales);
-        let row = numbers.len() / rows.max(1);
-        for (row, factor) in numbers.chunks_exact_mut(row.max(1)).zip(factors) {
-            for number in row {
-                *number *= factor;
-            }
+        for (name, shape) in tensors {
+            self.check(name, shape)?;
+            self.mark(name, shape)?;
         }
-        Ok(numbers)
+        tensors.par_iter().map(|(name, _)| file.numbers(name)).collect()
+    }
+
+    /// Notes that a tensor was taken, with the scales of its rows, if it has such.
+    fn mark(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
+        let scales = format!("{name}{SCALES}");
+        let mut taken = self.taken.borrow_mut();
+        if matches!(self.content, Content::Safetensors(_)) && self.contains(&scales) {
+            self.check(&scales, &shape[..shape.len().min(1)])?;
+            taken.insert(scales);
+        }
+        taken.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Counts a tensor as taken that stays in the file.
+    ///
+    /// # Errors
+    /// If the tensor is missing or of another shape.
+    pub(crate) fn leave(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
+        self.check(name, shape)?;
+        self.mark(name, shape)
+    }
+
+    /// The open file, if it is one of safetensors.
+    pub(crate) fn safetensors(&self) -> Option<Arc<SafetensorsFile>> {
+        match &self.content {
+            Content::Safetensors(file) => Some(Arc::clone(file)),
+            Content::Torch(_) => None,
+        }
     }
 
     /// Ends loading: everything in the file must have been taken, but for names that begin with one of `known_unused`.
@@ -269,121 +292,6 @@ fn is_torch(path: &Path) -> Result<bool, Error> {
             .any(|known| ending.eq_ignore_ascii_case(known))
     });
     Ok(named && start.get(8) != Some(&b'{'))
-}
-
-/// Where a safetensors file is read from.
-#[derive(Debug)]
-enum Source {
-    Disk(File),
-    Memory(Cursor<&'static [u8]>),
-}
-
-impl Source {
-    fn read_at(&mut self, start: u64, bytes: &mut [u8]) -> std::io::Result<()> {
-        match self {
-            Self::Disk(file) => {
-                file.seek(SeekFrom::Start(start))?;
-                file.read_exact(bytes)
-            }
-            Self::Memory(file) => {
-                file.set_position(start);
-                file.read_exact(bytes)
-            }
-        }
-    }
-
-    /// The numbers of `length` bytes from `start` on, `N` bytes each. The header has been checked, so that nothing remains. Bytes are
-    /// read piece by piece, so that they pass through the cache and not through memory.
-    fn numbers<const N: usize>(
-        &mut self,
-        start: u64,
-        length: usize,
-        number: impl Fn([u8; N]) -> f32,
-    ) -> Result<Vec<f32>, Error> {
-        let mut piece = vec![0_u8; PIECE.min(length)];
-        let mut numbers = Vec::with_capacity(length / N);
-        for done in (0..length).step_by(PIECE) {
-            let bytes = &mut piece[..PIECE.min(length - done)];
-            self.read_at(start + done as u64, bytes)?;
-            numbers.extend(bytes.as_chunks::<N>().0.iter().map(|&bytes| number(bytes)));
-        }
-        Ok(numbers)
-    }
-}
-
-/// Bytes of a tensor that are read at a time.
-const PIECE: usize = 1 << 18;
-
-/// An open safetensors file.
-#[derive(Debug)]
-struct Safetensors {
-    file: RefCell<Source>,
-    /// Where the tensor data begins in the file.
-    data_start: u64,
-    metadata: Metadata,
-}
-
-impl Safetensors {
-    fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path)?;
-        let length = file.metadata()?.len();
-        Self::read_header(Source::Disk(file), length, path)
-    }
-
-    fn read_header(mut file: Source, length: u64, path: &Path) -> Result<Self, Error> {
-        let damaged = |what: String| Error::Damaged {
-            path: path.to_owned(),
-            what,
-        };
-        let mut prefix = [0_u8; 8];
-        if length < 8 {
-            return Err(damaged(format!("{length} bytes")));
-        }
-        file.read_at(0, &mut prefix)?;
-        let header_length = u64::from_le_bytes(prefix);
-        if header_length > MAX_HEADER || header_length.saturating_add(8) > length {
-            return Err(damaged(format!(
-                "a header of {header_length} bytes in a file of {length}"
-            )));
-        }
-        let mut header = vec![0_u8; header_length as usize];
-        file.read_at(8, &mut header)?;
-        // Deserialising checks that the tensors' extents follow each other and fit their shapes.
-        let metadata: Metadata = serde_json::from_slice(&header).map_err(|e| damaged(e.to_string()))?;
-        let data_start = 8 + header_length;
-        let expected = data_start + metadata.data_len() as u64;
-        if length != expected {
-            return Err(damaged(format!("{length} bytes, the header says {expected}")));
-        }
-        Ok(Self {
-            file: RefCell::new(file),
-            data_start,
-            metadata,
-        })
-    }
-
-    fn read(&self, path: &Path, name: &str) -> Result<Vec<f32>, Error> {
-        let Some(TensorInfo {
-            dtype, data_offsets, ..
-        }) = self.metadata.info(name)
-        else {
-            return Ok(Vec::new());
-        };
-        let (start, end) = *data_offsets;
-        let place = self.data_start + start as u64;
-        let file = &mut *self.file.borrow_mut();
-        match dtype {
-            Dtype::F32 => file.numbers(place, end - start, f32::from_le_bytes),
-            Dtype::F16 => file.numbers(place, end - start, |b| half::f16::from_le_bytes(b).to_f32()),
-            Dtype::BF16 => file.numbers(place, end - start, |b| half::bf16::from_le_bytes(b).to_f32()),
-            Dtype::I8 => file.numbers(place, end - start, |b| f32::from(i8::from_le_bytes(b))),
-            other => Err(Error::Unsupported {
-                path: path.to_owned(),
-                what: format!("tensor `{name}` of type {other:?}"),
-                supported: "F32, F16, BF16, I8",
-            }),
-        }
-    }
 }
 
 impl Weights for Checkpoint {

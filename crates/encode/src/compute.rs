@@ -21,6 +21,7 @@ pub struct Compute {
     device: Device,
     threads: usize,
     precision: Precision,
+    weights_on_disk: bool,
 }
 
 impl Compute {
@@ -44,6 +45,7 @@ impl Compute {
             device,
             threads: threads.max(1),
             precision: Precision::F32,
+            weights_on_disk: false,
         }
     }
 
@@ -57,6 +59,20 @@ impl Compute {
     /// Bits of a weight.
     pub fn precision(&self) -> Precision {
         self.precision
+    }
+
+    /// With most weights of text towers left in their file, to be read whenever a text is embedded. For a process that embeds one
+    /// text or two: reading all weights into memory and bringing them into order takes longer than computing. The vectors are the
+    /// same. Other devices, and other precisions than 32 bits, do not heed it.
+    #[must_use]
+    pub fn with_weights_on_disk(mut self) -> Self {
+        self.weights_on_disk = true;
+        self
+    }
+
+    /// Whether text towers leave their weights on disk.
+    pub(crate) fn leaves_weights_on_disk(&self) -> bool {
+        self.weights_on_disk && self.is_cpu() && self.precision == Precision::F32
     }
 
     /// The device that tensors are put on.

@@ -622,6 +622,11 @@ impl Weights for Wanted {
         self.tensors.borrow_mut().push((name.to_owned(), shape.to_vec()));
         self.blank.numbers(name, shape, start)
     }
+
+    fn is_blank(&self, name: &str, shape: &[usize]) -> Result<bool, Error> {
+        self.tensors.borrow_mut().push((name.to_owned(), shape.to_vec()));
+        self.blank.is_blank(name, shape)
+    }
 }
 
 /// That the file has what the network asks for, in shape, and nothing else: all faults at once.

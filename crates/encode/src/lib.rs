@@ -46,6 +46,7 @@ mod ops;
 pub mod projection;
 mod recompute;
 mod recordings;
+mod safetensors_file;
 pub mod sentence;
 mod tensors;
 mod texts;

@@ -35,15 +35,16 @@ impl Linear {
     /// Brings the weight into the order in which the CPU's products read it: the layer then computes faster and cannot learn.
     /// Does nothing on other devices.
     pub(crate) fn pack(&mut self, precision: Precision) {
-        let weight = self.weight.val().inner();
-        let [input, output] = weight.dims();
-        if weight.device() != Device::flex() || self.packed.is_some() {
+        let [input, output] = self.weight.dims();
+        if self.weight.device() != Device::flex() || self.packed.is_some() {
             return;
         }
-        let numbers = crate::tensors::numbers(weight);
-        let packed = Packed::new(Matrix::new(&numbers, input, output, output), precision);
         let nothing = TensorData::new(Vec::<f32>::new(), [0, output]);
-        self.weight = Param::from_tensor(Tensor::from_data(nothing, &Device::flex()));
+        let nothing = Param::from_tensor(Tensor::from_data(nothing, &Device::flex()));
+        // Taken out, so that its numbers need not be copied.
+        let (_, weight, _) = std::mem::replace(&mut self.weight, nothing).consume();
+        let numbers = crate::tensors::numbers(weight.inner());
+        let packed = Packed::new(Matrix::new(&numbers, input, output, output), precision);
         self.packed = Some(Arc::new(packed));
     }
 

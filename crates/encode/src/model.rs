@@ -29,7 +29,8 @@ use crate::texts::{self, normalise};
 use crate::tokenize::Tokenizer;
 use crate::towers::{AudioConfig, AudioTower, Inference, MelBatch, TextTower, TokenBatch, Tower};
 use crate::weights::{RandomInit, TensorSource, ZeroInit};
-use crate::{Compute, Embeddings, Error, Failure, Progress, weights_file};
+use crate::weights_file::{self, FilePart};
+use crate::{Compute, Embeddings, Error, Failure, Progress};
 use hark_work::workers;
 
 /// Segments that are not padded have at least this part of a second.
@@ -62,14 +63,32 @@ pub fn save(folder: &Path, card: &Card, network: &DualEncoder, tokenizer: Option
     Ok(())
 }
 
-/// Reads a folder's network: both sides, or only those that are asked for.
+/// Which side of a network is read from a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Audio,
+    Text,
+}
+
+/// What stays in the file when a network is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// Blocks of transformers, which are read when they are packed.
+    Blocks,
+    /// Tables of a text tower, too: all of this is read whenever it runs.
+    BlocksAndTables,
+}
+
+/// Reads one side of a folder's network.
 fn load(
     files: &ModelFiles,
     card: &Card,
-    audio: bool,
-    text: bool,
+    part: Part,
+    left: Left,
     device: &Device,
 ) -> Result<DualEncoder, Error> {
+    let (audio, text) = (part == Part::Audio, part == Part::Text);
     let audio = card.audio.as_ref().filter(|_| audio).map(|card| &card.side);
     let text = card.text.as_ref().filter(|_| text).map(|card| &card.side);
     let mut elsewhere = Vec::new();
@@ -88,8 +107,17 @@ fn load(
             supported: format,
         });
     }
-    let blank = DualEncoder::build(audio, text, &ZeroInit::within(file.parameters()), device)?;
-    weights_file::load(blank, file, &elsewhere)
+    let mut blank = DualEncoder::build(audio, text, &ZeroInit::within(file.parameters()), device)?;
+    let mut stays = Vec::new();
+    if let (Some(file), true) = (file.safetensors(), left != Left::Nothing) {
+        let tables = left == Left::BlocksAndTables;
+        if let Some(side) = &mut blank.audio {
+            stays = side.tower.leave_in(&FilePart::new(file, "audio.tower"), tables);
+        } else if let Some(side) = &mut blank.text {
+            stays = side.tower.leave_in(&FilePart::new(file, "text.tower"), tables);
+        }
+    }
+    weights_file::load_but(blank, file, &elsewhere, &stays)
 }
 
 /// The audio side's network.
@@ -98,7 +126,7 @@ pub(crate) fn load_audio(
     card: &Card,
     device: &Device,
 ) -> Result<Option<Side<AudioTower>>, Error> {
-    Ok(load(files, card, true, false, device)?.audio)
+    Ok(load(files, card, Part::Audio, Left::Nothing, device)?.audio)
 }
 
 /// The text side of a model, loaded.
@@ -207,14 +235,21 @@ impl TextEncoder {
 
 impl TowerEncoder {
     fn open(files: &ModelFiles, card: Card, compute: &Compute) -> Result<Self, Error> {
-        let network = compute.guard(|| load(files, &card, false, true, compute.device()))??;
+        let left = match compute.is_cpu() {
+            true if compute.leaves_weights_on_disk() => Left::BlocksAndTables,
+            true => Left::Blocks,
+            false => Left::Nothing,
+        };
+        let network = compute.guard(|| load(files, &card, Part::Text, left, compute.device()))??;
         let (Some(mut side), Some(card)) = (network.text, card.text) else {
             return Err(Error::NoTower {
                 path: files.path(""),
                 what: "text",
             });
         };
-        side.tower.pack(compute.precision());
+        if left != Left::BlocksAndTables {
+            side.tower.pack(compute.precision())?;
+        }
         let [vocabulary, tokens] = side.tower.max_input();
         if card.max_tokens > tokens {
             return Err(Error::Config {
@@ -334,14 +369,19 @@ impl AudioEncoder {
     pub fn open(model: impl Into<ModelFiles>, compute: &Compute) -> Result<Self, Error> {
         let files = model.into();
         let card = files.card()?;
-        let network = compute.guard(|| load(&files, &card, true, false, compute.device()))??;
+        let left = if compute.is_cpu() {
+            Left::Blocks
+        } else {
+            Left::Nothing
+        };
+        let network = compute.guard(|| load(&files, &card, Part::Audio, left, compute.device()))??;
         let (Some(mut side), Some(card)) = (network.audio, card.audio) else {
             return Err(Error::NoTower {
                 path: files.path(""),
                 what: "audio",
             });
         };
-        side.tower.pack(compute.precision());
+        side.tower.pack(compute.precision())?;
         Self::new(side, card, compute).map_err(|error| match error {
             Error::InputShape { expected, got, .. } => Error::Config {
                 path: files.path(CARD),
@@ -401,7 +441,7 @@ impl AudioEncoder {
             side,
         };
         let mut side: Side<AudioTower> = Side::build(&card.side, &source, &source)?;
-        side.tower.pack(compute.precision());
+        side.tower.pack(compute.precision())?;
         Self::new(side, card, compute)
     }
 

@@ -34,6 +34,8 @@ pub struct BuiltIn {
     pub card: &'static [u8],
     /// `model.safetensors`.
     pub weights: &'static [u8],
+    /// See [`ModelFiles::hash`]; a search need not compute it, a test does.
+    pub sha256: [u8; 32],
 }
 
 /// The dual encoder that knows everyday sounds.
@@ -41,6 +43,10 @@ pub static EVERYDAY: BuiltIn = BuiltIn {
     name: "everyday",
     card: include_bytes!("../models/everyday/card.json"),
     weights: include_bytes!("../models/everyday/model.safetensors"),
+    sha256: [
+        0xec, 0xc0, 0xd6, 0xf2, 0x88, 0x3f, 0x99, 0x45, 0xf0, 0x57, 0xe1, 0xdc, 0xb0, 0x77, 0x9a, 0xd8, 0x1b,
+        0xca, 0x48, 0x52, 0x08, 0xdd, 0x87, 0x8a, 0xfa, 0x3b, 0x7d, 0xc0, 0x8c, 0x57, 0x25, 0xf4,
+    ],
 };
 
 impl From<&Path> for ModelFiles {

@@ -39,13 +39,7 @@ impl ModelFiles {
     pub fn hash(&self) -> Result<[u8; 32], Error> {
         match self {
             Self::Folder(folder) => folder_hash(folder),
-            Self::BuiltIn(model) => {
-                let mut hash = Sha256::new();
-                hash.update(model.card);
-                hash.update(model.weights);
-                hash.update(self.sentence()?.fingerprint()?);
-                Ok(hash.finalize().into())
-            }
+            Self::BuiltIn(model) => Ok(model.sha256),
         }
     }
 }
@@ -131,6 +125,7 @@ pub fn file_sha256(path: &Path) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model_files::EVERYDAY;
 
     fn folder(card: &str, tokenizer: Option<&str>, weights: &[u8]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -183,5 +178,15 @@ mod tests {
             file_sha256(&model.path().join(CARD)).unwrap(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
+    }
+
+    #[test]
+    fn the_built_in_model_has_the_hash_that_is_stated() {
+        let sentence = ModelFiles::BuiltIn(&EVERYDAY).sentence().unwrap();
+        let mut hash = Sha256::new();
+        hash.update(EVERYDAY.card);
+        hash.update(EVERYDAY.weights);
+        hash.update(sentence.fingerprint().unwrap());
+        assert_eq!(<[u8; 32]>::from(hash.finalize()), EVERYDAY.sha256);
     }
 }

@@ -36,13 +36,16 @@ use crate::ops::{
 };
 use crate::recompute::Recompute;
 use crate::weights::{LinearInit, TensorSource};
-use crate::weights_file::in_memory;
+use crate::weights_file::{FilePart, in_memory};
 
 /// A stack of blocks of the same width.
 #[derive(Module, Debug)]
 pub struct Transformer {
     /// The blocks, first to last.
-    pub blocks: Vec<Block>,
+    blocks: Vec<Block>,
+    /// Where the blocks' tensors are if they stay on disk.
+    #[module(skip)]
+    file: Option<FilePart>,
 }
 
 /// Self-attention and a feed-forward part, each with a residual sum and a norm.
@@ -181,35 +184,39 @@ impl Sequences {
 }
 
 impl Transformer {
-    /// Packs the weights of all linear layers: the blocks then compute faster and cannot learn.
-    pub(crate) fn pack(&mut self, precision: Precision) {
-        for block in &mut self.blocks {
-            let Block {
-                query_key_value,
-                attention_output,
-                expand,
-                contract,
-                ..
-            } = block;
-            for layer in [query_key_value, attention_output, expand, contract] {
+    /// A stack of these blocks, first to last.
+    pub fn new(blocks: Vec<Block>) -> Self {
+        Self { blocks, file: None }
+    }
+
+    /// Leaves the blocks' tensors in the file, to be read when they are packed or computed. Returns how their names begin.
+    pub(crate) fn leave_in(&mut self, file: &FilePart) -> String {
+        self.file = Some(file.clone());
+        file.name_of("blocks.")
+    }
+
+    /// Packs the weights of all linear layers: the blocks then compute faster and cannot learn. Blocks that were left in the file are
+    /// read one by one, so that one of them at a time is in memory twice.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn pack(&mut self, precision: Precision) -> Result<(), Error> {
+        let file = self.file.take();
+        for (layer, block) in self.blocks.iter_mut().enumerate() {
+            if let Some(file) = &file {
+                *block = file.at(&format!("blocks.{layer}")).fill(block.clone())?;
+            }
+            for layer in block.linears() {
                 layer.pack(precision);
             }
         }
+        Ok(())
     }
 
     /// Sets the numbers that products are made of, on devices beside the CPU.
     pub(crate) fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
-        for block in &mut self.blocks {
-            let Block {
-                query_key_value,
-                attention_output,
-                expand,
-                contract,
-                ..
-            } = block;
-            for layer in [query_key_value, attention_output, expand, contract] {
-                layer.set_arithmetic(arithmetic);
-            }
+        for layer in self.blocks.iter_mut().flat_map(Block::linears) {
+            layer.set_arithmetic(arithmetic);
         }
     }
 
@@ -217,22 +224,32 @@ impl Transformer {
     ///
     /// With `recompute`, blocks keep their input alone and are computed again for the gradient, unless they share a bias that is
     /// learned.
+    ///
+    /// # Errors
+    /// If the blocks' tensors are on disk and cannot be read.
     pub fn forward(
         &self,
         mut x: Tensor<2>,
         sequences: &Sequences,
         dropout: Option<&Dropout<'_>>,
         recompute: Option<&Recompute>,
-    ) -> Tensor<2> {
+    ) -> Result<Tensor<2>, Error> {
         if let Some(recompute) = recompute
             && x.device().is_autodiff()
             && !sequences.learned
             && !self.blocks.is_empty()
         {
-            return self.forward_again(x, sequences, dropout, recompute);
+            return Ok(self.forward_again(x, sequences, dropout, recompute));
         }
         for (layer, block) in self.blocks.iter().enumerate() {
-            x = block.forward(x, &self.pass(layer, sequences, dropout));
+            let pass = self.pass(layer, sequences, dropout);
+            x = match &self.file {
+                Some(file) => file
+                    .at(&format!("blocks.{layer}"))
+                    .fill(block.clone())?
+                    .forward(x, &pass),
+                None => block.forward(x, &pass),
+            };
         }
         if self.blocks.is_empty() {
             x = match sequences.first {
@@ -240,7 +257,7 @@ impl Transformer {
                 None => x,
             };
         }
-        x
+        Ok(x)
     }
 }
 
@@ -350,6 +367,17 @@ impl Block {
             contract: linear(names.contract, hidden, width)?,
             feed_norm: source.layer_norm(names.feed_norm, width, epsilon)?,
         })
+    }
+
+    fn linears(&mut self) -> [&mut Linear; 4] {
+        let Self {
+            query_key_value,
+            attention_output,
+            expand,
+            contract,
+            ..
+        } = self;
+        [query_key_value, attention_output, expand, contract]
     }
 
     fn forward(&self, x: Tensor<2>, pass: &Pass<'_>) -> Tensor<2> {
@@ -536,9 +564,7 @@ mod tests {
             let source = TensorSource::new(&weights, &format!("{nth}."), device);
             Block::build(&source, &names, norms, sizes).unwrap()
         });
-        Transformer {
-            blocks: blocks.collect(),
-        }
+        Transformer::new(blocks.collect())
     }
 
     /// The last block computes less, and what it computes is the same, in training too.
@@ -556,10 +582,16 @@ mod tests {
             let network = transformer(norms, &device);
             for dropout in [None, Some(&dropout)] {
                 let x = random(11, 12, 1, &device);
-                let all =
-                    numbers(network.forward(x.clone(), &Sequences::new(lengths.clone()), dropout, None));
-                let first =
-                    numbers(network.forward(x, &Sequences::new(lengths.clone()).first(2), dropout, None));
+                let all = numbers(
+                    network
+                        .forward(x.clone(), &Sequences::new(lengths.clone()), dropout, None)
+                        .unwrap(),
+                );
+                let first = numbers(
+                    network
+                        .forward(x, &Sequences::new(lengths.clone()).first(2), dropout, None)
+                        .unwrap(),
+                );
                 let rows = [0, 1, 4, 5, 6]
                     .into_iter()
                     .flat_map(|row| &all[row * 12..(row + 1) * 12]);
@@ -577,8 +609,16 @@ mod tests {
         let device = Device::flex();
         let network = transformer(Norms::After, &device);
         let x = random(9, 12, 1, &device);
-        let together = numbers(network.forward(x.clone(), &Sequences::new(vec![5, 4]), None, None));
-        let alone = numbers(network.forward(x.narrow(0, 5, 4), &Sequences::new(vec![4]), None, None));
+        let together = numbers(
+            network
+                .forward(x.clone(), &Sequences::new(vec![5, 4]), None, None)
+                .unwrap(),
+        );
+        let alone = numbers(
+            network
+                .forward(x.narrow(0, 5, 4), &Sequences::new(vec![4]), None, None)
+                .unwrap(),
+        );
         for (ours, alone) in together[5 * 12..].iter().zip(&alone) {
             assert!((ours - alone).abs() < 1e-5, "{ours} {alone}");
         }

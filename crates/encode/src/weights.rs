@@ -34,9 +34,17 @@ pub trait Weights {
     /// # Errors
     /// If there is no such tensor, or it has another shape.
     fn numbers(&self, name: &str, shape: &[usize], init: Init) -> Result<Vec<f32>, Error>;
+
+    /// Whether the tensor's numbers come later, so that it needs no memory now.
+    ///
+    /// # Errors
+    /// As [`Weights::numbers`].
+    fn is_blank(&self, _name: &str, _shape: &[usize]) -> Result<bool, Error> {
+        Ok(false)
+    }
 }
 
-/// Zeros for every tensor: the form of a network without its content.
+/// Zeros for every tensor: the form of a network without its content. Large tensors take no memory.
 ///
 /// A card may claim any sizes; what is made of them is bounded by how many numbers there are to fill it with.
 #[derive(Debug)]
@@ -53,8 +61,9 @@ impl ZeroInit {
     }
 }
 
-impl Weights for ZeroInit {
-    fn numbers(&self, name: &str, shape: &[usize], _: Init) -> Result<Vec<f32>, Error> {
+impl ZeroInit {
+    /// Takes a tensor's numbers from those that are left; how many these are.
+    fn take(&self, name: &str, shape: &[usize]) -> Result<usize, Error> {
         let count = shape
             .iter()
             .try_fold(1_usize, |product, &n| product.checked_mul(n));
@@ -68,7 +77,18 @@ impl Weights for ZeroInit {
             });
         };
         self.left.set(left);
-        Ok(vec![0.0; count])
+        Ok(count)
+    }
+}
+
+impl Weights for ZeroInit {
+    fn numbers(&self, name: &str, shape: &[usize], _: Init) -> Result<Vec<f32>, Error> {
+        Ok(vec![0.0; self.take(name, shape)?])
+    }
+
+    fn is_blank(&self, name: &str, shape: &[usize]) -> Result<bool, Error> {
+        self.take(name, shape)?;
+        Ok(true)
     }
 }
 
@@ -159,7 +179,14 @@ impl<'a> TensorSource<'a> {
         shape: [usize; D],
         init: Init,
     ) -> Result<Param<Tensor<D>>, Error> {
+        if self.is_blank(name, &shape)? {
+            return Ok(blank(shape, self.device));
+        }
         Ok(parameter(self.numbers(name, &shape, init)?, shape, self.device))
+    }
+
+    fn is_blank(&self, name: &str, shape: &[usize]) -> Result<bool, Error> {
+        self.weights.is_blank(&format!("{}{name}", self.prefix), shape)
     }
 
     /// `NAME.weight` (`[output, input]`, as PyTorch stores it) and `NAME.bias` of one or more linear layers with the same
@@ -177,14 +204,24 @@ impl<'a> TensorSource<'a> {
         let (weight_init, bias_init) = init.of(input);
         let mut rows = Vec::new();
         let mut bias = Vec::new();
+        let mut blanks = 0;
         for name in names {
-            let part = self.numbers(&format!("{name}.weight"), &[output, input], weight_init)?;
+            let (weight_name, bias_name) = (format!("{name}.weight"), format!("{name}.bias"));
+            if self.is_blank(&weight_name, &[output, input])? && self.is_blank(&bias_name, &[output])? {
+                blanks += output;
+                continue;
+            }
+            let part = self.numbers(&weight_name, &[output, input], weight_init)?;
             if rows.is_empty() {
                 rows = part;
             } else {
                 rows.extend(part);
             }
-            bias.extend(self.numbers(&format!("{name}.bias"), &[output], bias_init)?);
+            bias.extend(self.numbers(&bias_name, &[output], bias_init)?);
+        }
+        if blanks > 0 {
+            let bias = blank([blanks], self.device);
+            return Ok(Linear::new(blank([input, blanks], self.device), Some(bias)));
         }
         Ok(linear_of_rows(&rows, bias, input, self.device))
     }
@@ -230,6 +267,11 @@ pub(crate) fn parameter<const D: usize>(
     device: &Device,
 ) -> Param<Tensor<D>> {
     Param::from_tensor(Tensor::from_data(TensorData::new(numbers, shape), device))
+}
+
+/// Zeros as a parameter of this shape: one number, repeated.
+fn blank<const D: usize>(shape: [usize; D], device: &Device) -> Param<Tensor<D>> {
+    Param::from_tensor(Tensor::<D>::zeros([1; D], device).expand(shape))
 }
 
 /// A linear layer from its weights `[outputs, input]`, as PyTorch stores them.

@@ -9,15 +9,18 @@
 //! ids of parameters are new in every process.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use rayon::prelude::*;
 use safetensors::{Dtype, View};
 
 use crate::Error;
 use crate::checkpoint::Checkpoint;
+use crate::safetensors_file::SafetensorsFile;
 use crate::tensors::numbers;
 
 /// Key and value in the file's own header by which a file of this form is known.
@@ -148,9 +151,91 @@ pub fn write(stored: &[NamedTensor<'_>], header: &[(&str, &str)], path: &Path) -
 /// # Errors
 /// If the file has a tensor too few or too many, or one of another shape, or cannot be read.
 pub fn load<M: Module>(module: M, file: Checkpoint, elsewhere: &[&str]) -> Result<M, Error> {
-    let module = update(module, &mut |name, shape, _| file.take(name, shape))?;
+    load_but(module, file, elsewhere, &[])
+}
+
+/// As [`load`], without the tensors whose names begin with one of `left`: these stay blank, and the file is to have them too.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_but<M: Module>(
+    module: M,
+    file: Checkpoint,
+    elsewhere: &[&str],
+    left: &[String],
+) -> Result<M, Error> {
+    let mut wanted = shapes(&module);
+    let stay = |name: &str| left.iter().any(|part| name.starts_with(part.as_str()));
+    for (name, shape) in wanted.extract_if(.., |(name, _)| stay(name)) {
+        file.leave(&name, &shape)?;
+    }
+    let numbers = file.take_all(&wanted)?;
     file.finish(elsewhere)?;
-    Ok(module)
+    fill(module, wanted, numbers)
+}
+
+/// Names and shapes of all parameters of a network.
+fn shapes(module: &impl Module) -> Vec<(String, Vec<usize>)> {
+    let named = parameters(module).into_iter();
+    named.map(|tensor| (tensor.name, tensor.shape)).collect()
+}
+
+/// Puts numbers into the parameters of these names; others stay as they are.
+fn fill<M: Module>(module: M, names: Vec<(String, Vec<usize>)>, numbers: Vec<Vec<f32>>) -> Result<M, Error> {
+    let names: Vec<String> = names.into_iter().map(|(name, _)| name).collect();
+    let known: HashSet<&str> = names.iter().map(String::as_str).collect();
+    let mut numbers: HashMap<&str, Vec<f32>> = names.iter().map(String::as_str).zip(numbers).collect();
+    update_some(module, &|name| known.contains(name), &mut |name, _, _| {
+        Ok(numbers.remove(name).unwrap_or_default())
+    })
+}
+
+/// A part of a network in the file that it was written to, where its tensors stay: they are read whenever the network runs. That
+/// they are there, in shape, was checked when the rest of the network was loaded.
+#[derive(Debug, Clone)]
+pub struct FilePart {
+    file: Arc<SafetensorsFile>,
+    name: String,
+}
+
+impl FilePart {
+    /// A part of a file; `name` is how the names of its tensors begin.
+    pub(crate) fn new(file: Arc<SafetensorsFile>, name: &str) -> Self {
+        let name = name.to_owned();
+        Self { file, name }
+    }
+
+    /// A part of the part.
+    pub(crate) fn at(&self, part: &str) -> Self {
+        Self::new(Arc::clone(&self.file), &self.name_of(part))
+    }
+
+    /// How the file calls a tensor or a part of the part.
+    pub(crate) fn name_of(&self, part: &str) -> String {
+        format!("{}.{part}", self.name)
+    }
+
+    /// The part with its tensors, which are read now.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn fill<M: Module>(&self, blank: M) -> Result<M, Error> {
+        let names = shapes(&blank);
+        let read = names
+            .par_iter()
+            .map(|(name, _)| self.file.numbers(&self.name_of(name)))
+            .collect::<Result<Vec<_>, Error>>()?;
+        fill(blank, names, read)
+    }
+
+    /// Some rows of a tensor of two dimensions.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or there is no such row.
+    pub(crate) fn rows(&self, tensor: &str, rows: &[i32]) -> Result<Vec<f32>, Error> {
+        let rows = rows.iter().map(|&row| usize::try_from(row).unwrap_or(usize::MAX));
+        self.file.rows(&self.name_of(tensor), rows)
+    }
 }
 
 /// Whether a tensor's numbers are in memory, where hark's kernels compute.
@@ -198,8 +283,21 @@ pub type Change<'a> = &'a mut dyn FnMut(&str, &[usize], Before) -> Result<Vec<f3
 /// # Errors
 /// What `change` returns; the network is lost then.
 pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
+    update_some(module, &|_| true, change)
+}
+
+/// As [`update`], of the parameters that `which` names alone.
+///
+/// # Errors
+/// As [`update`].
+pub fn update_some<M: Module>(
+    module: M,
+    which: &dyn Fn(&str) -> bool,
+    change: Change<'_>,
+) -> Result<M, Error> {
     struct Updating<'a> {
         names: Names,
+        which: &'a dyn Fn(&str) -> bool,
         change: Change<'a>,
         failed: Option<Error>,
     }
@@ -211,7 +309,8 @@ pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
             self.names.exit(container);
         }
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            if self.failed.is_some() {
+            let name = self.names.name();
+            if self.failed.is_some() || !(self.which)(&name) {
                 return param;
             }
             let (id, tensor, mapper) = param.consume();
@@ -219,7 +318,7 @@ pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
             let requires = tensor.is_require_grad();
             let tensor = tensor.inner();
             let before: Before = Box::new(move || numbers(tensor));
-            let changed = (self.change)(&self.names.name(), &shape, before);
+            let changed = (self.change)(&name, &shape, before);
             let changed = changed.unwrap_or_else(|error| {
                 self.failed = Some(error);
                 vec![0.0; shape.iter().product()]
@@ -230,6 +329,7 @@ pub fn update<M: Module>(module: M, change: Change<'_>) -> Result<M, Error> {
     }
     let mut updating = Updating {
         names: Names::default(),
+        which,
         change,
         failed: None,
     };

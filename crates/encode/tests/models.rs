@@ -70,13 +70,16 @@ fn captions(of: &str) -> Vec<String> {
     serde_json::from_value(file[of]["captions"].clone()).unwrap()
 }
 
+/// With weights in memory and with weights on disk, which give the same to the bit.
 fn embed_texts(folder: &Path, texts: &[String]) -> Vec<f32> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let encoder = TextEncoder::open(folder, &Compute::cpu(2)).unwrap();
-    encoder
-        .embed(&texts, &hark_work::progress::no_progress)
-        .unwrap()
-        .into_vec()
+    let [memory, disk] = [Compute::cpu(2), Compute::cpu(2).with_weights_on_disk()].map(|compute| {
+        let encoder = TextEncoder::open(folder, &compute).unwrap();
+        let embedded = encoder.embed(&texts, &hark_work::progress::no_progress);
+        embedded.unwrap().into_vec()
+    });
+    assert!(memory == disk);
+    memory
 }
 
 fn embed_files(encoder: &AudioEncoder, paths: &[PathBuf]) -> Vec<Result<ClipVector, String>> {
@@ -146,6 +149,30 @@ fn a_saved_model_embeds_texts_as_the_reference() {
         let ours = embed_texts(folder.path(), &captions(of));
         assert_near(&ours, &expected(values, "text_embeddings"), file);
     }
+}
+
+/// Whatever happens to the file of a model whose weights are read as they are used, there is an error or the right vectors.
+#[test]
+fn weights_on_disk_that_vanish_are_an_error() {
+    let folder = saved(&imported("authors.pt"));
+    let weights = folder.path().join(model::WEIGHTS);
+    let open = || TextEncoder::open(folder.path(), &Compute::cpu(2).with_weights_on_disk()).unwrap();
+    let embed = |encoder: &TextEncoder| encoder.embed(&["rain"], &hark_work::progress::no_progress);
+    let before = embed(&open()).unwrap().into_vec();
+
+    // An encoder keeps the file that it has opened, and replacing files replaces names.
+    let encoder = open();
+    let bytes = fs_err::read(&weights).unwrap();
+    hark_work::files::replace_file(&weights, |file| std::io::Write::write_all(file, b"another model"))
+        .unwrap();
+    assert!(embed(&encoder).unwrap().into_vec() == before);
+
+    fs_err::write(&weights, &bytes).unwrap();
+    let encoder = open();
+    let file = fs_err::OpenOptions::new().write(true).open(&weights).unwrap();
+    file.set_len(bytes.len() as u64 / 2).unwrap();
+    let error = embed(&encoder).unwrap_err().to_string();
+    assert!(error.contains(model::WEIGHTS), "{error}");
 }
 
 /// The winner's system lower-cases captions and strips their punctuation before it tokenizes them.

@@ -209,13 +209,8 @@ pub fn start(
     ));
     for (prefix, from) in given {
         let file = weights_of(&find(&from)?)?;
-        network = weights_file::update(network, &mut |name, shape, before| {
-            if name.starts_with(&prefix) && !is_part(name, &recipe.training.reinitialize) {
-                file.take(name, shape)
-            } else {
-                Ok(before())
-            }
-        })?;
+        let given = |name: &str| name.starts_with(&prefix) && !is_part(name, &recipe.training.reinitialize);
+        network = weights_file::update_some(network, &given, &mut |name, shape, _| file.take(name, shape))?;
         check_all_taken(&file, &prefix, &recipe.training.reinitialize)?;
     }
     Ok(network)

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::FixedState;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -21,13 +22,14 @@ const MAX_LENGTH: usize = 64;
 /// Units and their numbers.
 #[derive(Debug, Clone, Default)]
 pub struct Lexicon {
-    numbers: HashMap<Box<str>, u32>,
+    numbers: HashMap<Box<str>, u32, FixedState>,
 }
 
 impl Lexicon {
     /// Numbers the units in their order: words, pieces (`##ing`), pairs (`dog barks`). The first of equal ones counts.
     pub fn new<'a>(units: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut numbers = HashMap::new();
+        let units: Vec<&str> = units.into_iter().collect();
+        let mut numbers = HashMap::with_capacity_and_hasher(units.len(), FixedState::default());
         for (number, unit) in units.into_iter().enumerate() {
             numbers.entry(unit.into()).or_insert(number as u32);
         }

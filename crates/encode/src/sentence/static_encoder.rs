@@ -40,6 +40,11 @@ const CHUNK: usize = 256;
 
 /// The encoder that is part of the program.
 static EMBEDDED: &[u8] = include_bytes!("../../models/caption-static/model.safetensors");
+/// Its SHA-256, so that a search need not compute it; a test does.
+const EMBEDDED_SHA256: [u8; 32] = [
+    0xfc, 0x8d, 0x7b, 0x40, 0xc4, 0xbe, 0x91, 0x42, 0xa0, 0x9a, 0x72, 0xa3, 0x58, 0x2a, 0x46, 0xb6, 0xd2,
+    0x4e, 0x8b, 0xce, 0x47, 0x78, 0x52, 0xab, 0x7f, 0x6c, 0xb2, 0x4c, 0xe4, 0x11, 0x00, 0x2f,
+];
 
 /// Where a static encoder comes from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,7 +126,8 @@ pub struct Parts {
 #[derive(Debug, Clone)]
 pub struct StaticEncoder {
     lexicon: Lexicon,
-    vectors: Vec<i8>,
+    /// Bytes of signed numbers.
+    vectors: Cow<'static, [u8]>,
     scales: Vec<f32>,
     bias: Vec<f32>,
     card: Card,
@@ -134,7 +140,8 @@ impl StaticEncoder {
     /// # Errors
     /// None that a user can meet: a test of this crate opens it.
     pub fn built_in() -> Result<Self, Error> {
-        Self::parse(EMBEDDED, Path::new("the embedded encoder"))
+        let path = Path::new("the embedded encoder");
+        Self::parse(EMBEDDED, path, EMBEDDED_SHA256, Cow::Borrowed)
     }
 
     /// The file of the encoder that is part of the program.
@@ -155,10 +162,22 @@ impl StaticEncoder {
                 what,
             });
         }
-        Self::parse(&fs_err::read(path)?, path)
+        Self::parse_owned(&fs_err::read(path)?, path)
     }
 
-    fn parse(bytes: &[u8], path: &Path) -> Result<Self, Error> {
+    fn parse_owned(bytes: &[u8], path: &Path) -> Result<Self, Error> {
+        Self::parse(bytes, path, Sha256::digest(bytes).into(), |vectors| {
+            Cow::Owned(vectors.to_vec())
+        })
+    }
+
+    /// `fingerprint` is the SHA-256 of the bytes, and `keep` gives the vectors among them a life of their own.
+    fn parse<'a>(
+        bytes: &'a [u8],
+        path: &Path,
+        fingerprint: [u8; 32],
+        keep: impl FnOnce(&'a [u8]) -> Cow<'static, [u8]>,
+    ) -> Result<Self, Error> {
         let damaged = |what: String| Error::Damaged {
             path: path.to_owned(),
             what,
@@ -182,7 +201,7 @@ impl StaticEncoder {
         }
         let About { card, .. } =
             serde_json::from_str(about).map_err(|e| damaged(format!("{METADATA}: {e}")))?;
-        let tensor = |name: &str, kind: Dtype| -> Result<TensorView<'_>, Error> {
+        let tensor = |name: &str, kind: Dtype| -> Result<TensorView<'a>, Error> {
             let view = file.tensor(name).map_err(|e| damaged(format!("{name}: {e}")))?;
             if view.dtype() != kind {
                 return Err(damaged(format!(
@@ -221,11 +240,11 @@ impl StaticEncoder {
         }
         Ok(Self {
             lexicon: Lexicon::new(units.lines()),
-            vectors: vectors.data().iter().map(|&byte| byte as i8).collect(),
+            vectors: keep(vectors.data()),
             scales,
             bias,
             card,
-            fingerprint: Sha256::digest(bytes).into(),
+            fingerprint,
         })
     }
 
@@ -262,7 +281,7 @@ impl StaticEncoder {
         let metadata = HashMap::from([(METADATA.to_owned(), about)]);
         let bytes = safetensors::serialize(tensors, Some(metadata)).map_err(|e| damaged(e.to_string()))?;
         // What cannot be read again is not written.
-        Self::parse(&bytes, Path::new(""))?;
+        Self::parse_owned(&bytes, Path::new(""))?;
         Ok(bytes)
     }
 
@@ -299,8 +318,13 @@ impl StaticEncoder {
         progress: Progress<'_>,
     ) -> Result<Embeddings, Error> {
         hark_work::progress::report(progress, 0, captions.len())?;
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-        let embeddings = pool.install(|| self.embed(captions))?;
+        let embeddings = if captions.len() <= CHUNK {
+            // Starting a thread takes longer.
+            self.embed_here(captions)?
+        } else {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+            pool.install(|| self.embed(captions))?
+        };
         hark_work::progress::report(progress, captions.len(), captions.len())?;
         Ok(embeddings)
     }
@@ -322,6 +346,15 @@ impl StaticEncoder {
         Ok(Embeddings::new(vectors, self.dim())?)
     }
 
+    /// As [`StaticEncoder::embed`], on this thread alone.
+    fn embed_here(&self, captions: &[&str]) -> Result<Embeddings, Error> {
+        let mut vectors = vec![0.0; captions.len() * self.dim()];
+        for (vector, caption) in vectors.chunks_exact_mut(self.dim()).zip(captions) {
+            self.embed_one(caption, vector)?;
+        }
+        Ok(Embeddings::new(vectors, self.dim())?)
+    }
+
     fn embed_one(&self, caption: &str, vector: &mut [f32]) -> Result<(), Error> {
         let dim = self.dim();
         vector.copy_from_slice(&self.bias);
@@ -329,9 +362,29 @@ impl StaticEncoder {
             let unit = unit as usize;
             let scale = self.scales[unit];
             for (x, &part) in vector.iter_mut().zip(&self.vectors[unit * dim..][..dim]) {
-                *x += scale * f32::from(part);
+                *x += scale * f32::from(part as i8);
             }
         }
         crate::texts::normalise(vector, caption)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_encoder_has_the_hash_that_is_stated() {
+        let hash: [u8; 32] = Sha256::digest(EMBEDDED).into();
+        assert_eq!(hash, EMBEDDED_SHA256);
+        assert_eq!(StaticEncoder::built_in().unwrap().fingerprint(), hash);
+    }
+
+    #[test]
+    fn few_captions_are_embedded_as_many_are() {
+        let encoder = StaticEncoder::built_in().unwrap();
+        let captions = ["a dog barks", "rain on a roof", ""];
+        let few = encoder.embed_here(&captions).unwrap();
+        assert_eq!(few.as_slice(), encoder.embed(&captions).unwrap().as_slice());
     }
 }

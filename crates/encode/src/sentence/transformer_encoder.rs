@@ -30,7 +30,7 @@ impl TransformerEncoder {
                 Bert::build(folder.config(), source)
             })
         })??;
-        model.pack(compute.precision());
+        model.pack(compute.precision())?;
         let (lower_case, dim) = (folder.lower_case(), folder.dim());
         Ok(Self {
             model,

@@ -19,6 +19,7 @@ use crate::layer_norm::LayerNorm;
 use crate::ops::norm;
 use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Sequences, Transformer};
 use crate::weights::{Init, TensorSource, parameter};
+use crate::weights_file::FilePart;
 
 /// The model family, by the name that its configuration gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -180,6 +181,9 @@ pub struct Bert {
     /// `[buckets, heads]`.
     relative: Option<Param<Tensor<2>>>,
     transformer: Transformer,
+    /// Where the token vectors are if they stay on disk.
+    #[module(skip)]
+    file: Option<FilePart>,
     #[module(skip)]
     config: BertConfig,
 }
@@ -249,15 +253,23 @@ impl Tower for Bert {
             },
             norm: embeddings.layer_norm("LayerNorm", width, config.epsilon)?,
             relative,
-            transformer: Transformer {
-                blocks: (0..config.layers).map(block).collect::<Result<_, _>>()?,
-            },
+            transformer: Transformer::new((0..config.layers).map(block).collect::<Result<_, _>>()?),
+            file: None,
             config: config.clone(),
         })
     }
 
-    fn pack(&mut self, precision: Precision) {
-        self.transformer.pack(precision);
+    fn pack(&mut self, precision: Precision) -> Result<(), Error> {
+        self.transformer.pack(precision)
+    }
+
+    fn leave_in(&mut self, file: &FilePart, tables: bool) -> Vec<String> {
+        let mut left = vec![self.transformer.leave_in(&file.at("transformer"))];
+        if tables {
+            self.file = Some(file.clone());
+            left.push(file.name_of("tokens"));
+        }
+        left
     }
 
     fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
@@ -316,7 +328,17 @@ impl Bert {
             let count = numbers.len();
             Tensor::<1, Int>::from_data(TensorData::new(numbers, [count]), &device)
         };
-        let mut summed = table.select(0, indices(ids)) + self.positions.val().select(0, indices(places));
+        let tokens_of = |ids: Vec<i32>| match &self.file {
+            Some(file) => {
+                let shape = [ids.len(), self.config.width];
+                Ok::<_, Error>(Tensor::from_data(
+                    TensorData::new(file.rows("tokens", &ids)?, shape),
+                    &device,
+                ))
+            }
+            None => Ok(table.select(0, indices(ids))),
+        };
+        let mut summed = tokens_of(ids)? + self.positions.val().select(0, indices(places));
         if let Some(types) = &self.types {
             summed = summed + types.val().narrow(0, 0, 1);
         }
@@ -357,9 +379,9 @@ impl Bert {
                 .forward(x, sequences, dropout.as_ref(), recompute)
         };
         Ok(match self.config.pooling {
-            Pooling::First => blocks(x, &sequences.first(1)),
+            Pooling::First => blocks(x, &sequences.first(1))?,
             Pooling::Mean => {
-                let x = blocks(x, &sequences);
+                let x = blocks(x, &sequences)?;
                 batch.shares(padded, &device).matmul(x)
             }
         })

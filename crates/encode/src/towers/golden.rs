@@ -139,7 +139,7 @@ fn outputs_equal_the_reference() {
             .collect(),
     );
     check(
-        passt_of(&network).forward_kept(&mels, &kept, None),
+        passt_of(&network).forward_kept(&mels, &kept, None).unwrap(),
         "unstructured.audio_features",
     );
 }
@@ -254,7 +254,7 @@ fn check_gradients(set: &str, training: Option<&Training>, kept: Option<&Kept>) 
     let audio = match kept {
         None => audio.forward(&mels, &[1; 4], None).unwrap(),
         Some(kept) => {
-            let features = passt_of(&network).forward_kept(&mels, kept, None);
+            let features = passt_of(&network).forward_kept(&mels, kept, None).unwrap();
             let projected = audio.projection.forward(features);
             let norm = (projected.clone() * projected.clone()).sum_dim(1).sqrt();
             projected / norm

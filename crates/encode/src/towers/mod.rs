@@ -22,6 +22,7 @@ use crate::Error;
 use crate::arithmetic::Arithmetic;
 use crate::dropout::Training;
 use crate::weights::TensorSource;
+use crate::weights_file::FilePart;
 
 /// A network from an input to one vector for each of its items.
 pub trait Tower: Module {
@@ -50,7 +51,19 @@ pub trait Tower: Module {
 
     /// Brings the weights into the form in which a CPU embeds fastest, with so many bits a number; the network cannot learn
     /// or be written then. Networks that gain nothing stay as they are.
-    fn pack(&mut self, _: Precision) {}
+    ///
+    /// # Errors
+    /// If weights that were left in a file cannot be read.
+    fn pack(&mut self, _: Precision) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Leaves the tensors of the blocks in the file that the network was written to, and with `tables` those of which a text needs a
+    /// few rows. They are read when they are packed, or else whenever the network runs. Returns how their names begin. Networks
+    /// without transformers leave nothing.
+    fn leave_in(&mut self, _: &FilePart, _tables: bool) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Sets the numbers that products are made of, on devices beside the CPU. Networks without transformers stay as they are.
     fn set_arithmetic(&mut self, _: Arithmetic) {}
@@ -332,9 +345,15 @@ macro_rules! registry {
                 }
             }
 
-            fn pack(&mut self, precision: Precision) {
+            fn pack(&mut self, precision: Precision) -> Result<(), Error> {
                 match self {
                     $(Self::$variant(tower) => Tower::pack(tower, precision),)+
+                }
+            }
+
+            fn leave_in(&mut self, file: &FilePart, tables: bool) -> Vec<String> {
+                match self {
+                    $(Self::$variant(tower) => Tower::leave_in(tower, file, tables),)+
                 }
             }
 

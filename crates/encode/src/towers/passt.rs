@@ -24,6 +24,7 @@ use crate::ops::{linear, norm};
 use crate::recompute::Recompute;
 use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Sequences, Transformer};
 use crate::weights::{Init, TensorSource, linear_of_rows, parameter, transposed};
+use crate::weights_file::FilePart;
 use hark_work::random::{Random, key};
 
 /// The sizes of a PaSST.
@@ -243,16 +244,18 @@ impl Tower for Passt {
             token_positions: parameter(tokens, [2, width], device),
             row_positions: table("freq_new_pos_embed", [1, width, rows, 1], rows)?,
             column_positions: table("time_new_pos_embed", [1, width, 1, columns], columns)?,
-            transformer: Transformer {
-                blocks: blocks.collect::<Result<_, _>>()?,
-            },
+            transformer: Transformer::new(blocks.collect::<Result<_, _>>()?),
             norm: source.layer_norm("norm", width, config.epsilon)?,
             config: config.clone(),
         })
     }
 
-    fn pack(&mut self, precision: Precision) {
-        self.transformer.pack(precision);
+    fn pack(&mut self, precision: Precision) -> Result<(), Error> {
+        self.transformer.pack(precision)
+    }
+
+    fn leave_in(&mut self, file: &FilePart, _: bool) -> Vec<String> {
+        vec![self.transformer.leave_in(&file.at("transformer"))]
     }
 
     fn set_arithmetic(&mut self, arithmetic: Arithmetic) {
@@ -282,11 +285,8 @@ impl Tower for Passt {
             }
             None => Kept::all(self.config.rows(), columns),
         };
-        Ok(self.forward_kept(
-            batch,
-            &kept,
-            training.and_then(|training| training.recompute.as_ref()),
-        ))
+        let recompute = training.and_then(|training| training.recompute.as_ref());
+        self.forward_kept(batch, &kept, recompute)
     }
 }
 
@@ -302,7 +302,7 @@ impl Passt {
         batch: &MelBatch,
         kept: &Kept,
         recompute: Option<&Recompute>,
-    ) -> Tensor<2> {
+    ) -> Result<Tensor<2>, Error> {
         let (segments, width, patch) = (batch.len(), self.config.width, self.config.patch);
         let device = self.class_token.val().device();
         let places = kept.0.len();
@@ -332,12 +332,11 @@ impl Passt {
         // Of all tokens only these two are used.
         let sequences = Sequences::new(vec![2 + places; segments]).first(2);
         let x = norm(
-            self.transformer.forward(x, &sequences, None, recompute),
+            self.transformer.forward(x, &sequences, None, recompute)?,
             &self.norm,
         );
-        x.reshape([segments, 2, width])
-            .mean_dim(1)
-            .reshape([segments, width])
+        let tokens = x.reshape([segments, 2, width]);
+        Ok(tokens.mean_dim(1).reshape([segments, width]))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::Error;
 use crate::arithmetic::Arithmetic;
 use crate::dropout::Training;
 use crate::weights::TensorSource;
+use crate::weights_file::FilePart;
 
 /// The sizes of a RoBERTa.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,8 +96,12 @@ impl Tower for Roberta {
         Ok(Self { network })
     }
 
-    fn pack(&mut self, precision: Precision) {
-        self.network.pack(precision);
+    fn pack(&mut self, precision: Precision) -> Result<(), Error> {
+        self.network.pack(precision)
+    }
+
+    fn leave_in(&mut self, file: &FilePart, tables: bool) -> Vec<String> {
+        self.network.leave_in(&file.at("network"), tables)
     }
 
     fn set_arithmetic(&mut self, arithmetic: Arithmetic) {

@@ -188,7 +188,8 @@ pub fn run(args: &Args) -> Result<()> {
     let home = Home::find()?;
     let options = OpenOptions {
         model: args.model.clone(),
-        compute: args.compute.compute()?,
+        // This process embeds one query.
+        compute: args.compute.compute()?.with_weights_on_disk(),
         cancelled: Some(progress::stopped),
     };
     let library = args.library.open(&home, &options)?;
