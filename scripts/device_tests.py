@@ -16,7 +16,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a device computes; the other tests of these files are of shapes and files.
-TOWERS = ["towers::golden::outputs", "towers::golden::gradients", "towers::golden::the_winners"]
+TOWERS = ["towers::golden::outputs", "towers::golden::gradients", "towers::golden::the_winners", "packed::"]
 
 
 def main() -> int:

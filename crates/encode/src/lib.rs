@@ -43,6 +43,7 @@ pub mod model;
 mod model_files;
 pub mod model_key;
 mod ops;
+mod packed;
 pub mod projection;
 mod recompute;
 mod recordings;

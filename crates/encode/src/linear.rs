@@ -1,12 +1,11 @@
 //! The weights of a linear layer.
 
-use std::sync::Arc;
-
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, TensorData};
-use hark_kernels::{Matrix, Packed, Precision};
+use burn::tensor::{Tensor, TensorData};
+use hark_kernels::Precision;
 
 use crate::arithmetic::Arithmetic;
+use crate::packed::Packed;
 
 /// A linear layer: x W + b.
 #[derive(Module, Debug)]
@@ -16,7 +15,7 @@ pub struct Linear {
     /// `[output]`.
     pub bias: Option<Param<Tensor<1>>>,
     #[module(skip)]
-    packed: Option<Arc<Packed>>,
+    packed: Option<Packed>,
     #[module(skip)]
     arithmetic: Arithmetic,
 }
@@ -32,20 +31,21 @@ impl Linear {
         }
     }
 
-    /// Brings the weight into the order in which the CPU's products read it: the layer then computes faster and cannot learn.
-    /// Does nothing on other devices.
+    /// Brings the weight into the order in which the device's products read it: the layer then computes faster and cannot learn.
+    /// Does nothing on devices that read it as it is.
     pub(crate) fn pack(&mut self, precision: Precision) {
-        let [input, output] = self.weight.dims();
-        if self.weight.device() != Device::flex() || self.packed.is_some() {
+        if self.packed.is_some() {
             return;
         }
+        let ([_, output], device) = (self.weight.dims(), self.weight.device());
         let nothing = TensorData::new(Vec::<f32>::new(), [0, output]);
-        let nothing = Param::from_tensor(Tensor::from_data(nothing, &Device::flex()));
+        let nothing = Param::from_tensor(Tensor::from_data(nothing, &device));
         // Taken out, so that its numbers need not be copied.
         let (_, weight, _) = std::mem::replace(&mut self.weight, nothing).consume();
-        let numbers = crate::tensors::numbers(weight.inner());
-        let packed = Packed::new(Matrix::new(&numbers, input, output, output), precision);
-        self.packed = Some(Arc::new(packed));
+        match Packed::new(weight.inner(), precision) {
+            Ok(packed) => self.packed = Some(packed),
+            Err(weight) => self.weight = Param::from_tensor(weight),
+        }
     }
 
     /// Sets the numbers that the product is made of, on devices beside the CPU.
@@ -60,6 +60,6 @@ impl Linear {
 
     /// The packed weight, if the layer is packed.
     pub(crate) fn packed(&self) -> Option<&Packed> {
-        self.packed.as_deref()
+        self.packed.as_ref()
     }
 }

@@ -19,11 +19,12 @@ use burn::backend::{
     Autodiff, Backend, Dispatch, Flex, TensorMetadata, backend_extension, ops::FloatTensorOps,
     tensor::FloatTensor,
 };
+use burn::module::Param;
 use burn::tensor::module::{conv2d, layer_norm};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, Device, Tensor, TensorData, activation};
 use hark_kernels as kernels;
-use hark_kernels::{Attended, Matrix, Norm, Packed, Start};
+use hark_kernels::{Attended, Matrix, Norm, Start};
 use rayon::prelude::*;
 
 use crate::dropout::Mask;
@@ -64,7 +65,7 @@ pub(crate) fn gelu<const D: usize>(x: Tensor<D>) -> Tensor<D> {
 /// x W + b for every row of `[rows, input]`.
 pub(crate) fn linear(x: Tensor<2>, layer: &Linear) -> Tensor<2> {
     if let Some(packed) = layer.packed() {
-        return packed_linear(x, packed, layer);
+        return packed.product(x, layer.bias.as_ref().map(Param::val));
     }
     let weight = layer.weight.val();
     match &layer.bias {
@@ -76,16 +77,6 @@ pub(crate) fn linear(x: Tensor<2>, layer: &Linear) -> Tensor<2> {
         Some(bias) => layer.arithmetic().product(x, weight) + bias.val().unsqueeze(),
         None => layer.arithmetic().product(x, weight),
     }
-}
-
-/// The same with a packed weight, without a gradient.
-fn packed_linear(x: Tensor<2>, weight: &Packed, layer: &Linear) -> Tensor<2> {
-    let ([rows, input], device) = (x.dims(), x.device());
-    let x = numbers(x);
-    let bias = layer.bias.as_ref().map(|bias| numbers(bias.val()));
-    let start = bias.as_deref().map_or(Start::Zero, Start::Row);
-    let out = kernels::product_packed(Matrix::new(&x, rows, input, input), weight, start);
-    Tensor::from_data(TensorData::new(out, [rows, weight.columns()]), &device)
 }
 
 /// The norm of every row of `[rows, width]`.
