@@ -1,7 +1,8 @@
 //! What differs in training: dropout, and where its randomness comes from.
 //!
 //! A mask is a function of the seed of the step, the example, the layer, the site in the layer and the place in the
-//! tensor. Places are counted so that neither padding nor the other examples of a batch change a mask.
+//! tensor. Places are counted so that neither padding nor the other examples of a batch change a mask. hark's kernels make masks as
+//! they go; other devices are sent them before a pass begins (`sent.rs`).
 
 use std::sync::Arc;
 
@@ -11,6 +12,11 @@ use rayon::prelude::*;
 use hark_work::random::{key, uniform};
 
 use crate::recompute::Recompute;
+
+mod sent;
+
+use sent::SentMask;
+pub(crate) use sent::{Dropping, Extent, Sent};
 
 /// A forward pass in training.
 #[derive(Debug, Clone)]
@@ -35,7 +41,7 @@ impl Training {
 }
 
 /// Where in a block values are dropped. The numbers are part of the mask's key: they must never change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u64)]
 pub enum Site {
     /// The sum of the embeddings, after its norm.
@@ -57,6 +63,8 @@ pub struct Dropout<'a> {
     pub hidden: f32,
     /// Rate for the attention's weights.
     pub attention: f32,
+    /// The masks, where they have been sent to a device.
+    pub(crate) sent: Option<&'a Sent>,
 }
 
 impl Dropout<'_> {
@@ -81,6 +89,7 @@ impl Dropout<'_> {
             keys: (0..rows.len()).map(key_of).collect(),
             rows: Arc::clone(rows),
             rate,
+            sent: self.sent.and_then(|sent| sent.at(layer, site)),
         }
     }
 }
@@ -93,6 +102,8 @@ pub(crate) struct Mask {
     /// Rows of each sequence.
     rows: Arc<[usize]>,
     rate: f32,
+    /// The same on a device, if it has been sent there.
+    sent: Option<SentMask>,
 }
 
 /// Where the weights of a query begin in an attention's mask.
@@ -124,8 +135,27 @@ impl Mask {
         }
     }
 
+    /// Marks which of the numbers from a place on are dropped.
+    fn mark(&self, sequence: usize, place: u64, dropped: &mut [bool]) {
+        let key = self.keys[sequence];
+        for (index, dropped) in (place..).zip(dropped) {
+            *dropped = is_dropped(key, index, self.rate);
+        }
+    }
+
+    /// Drops of what stands from sequence `first` on, by the mask on its device.
+    fn drop_there<const D: usize>(&self, x: Tensor<D>, sent: &SentMask, first: usize) -> Tensor<D> {
+        let shape = x.shape();
+        let dropped = sent.dropped(&self.rows[..first], shape.num_elements());
+        x.mask_fill(dropped.reshape(shape), 0.0)
+            .mul_scalar(scale(self.rate))
+    }
+
     /// Drops of `[rows of all sequences, width]`, on any device.
     pub(crate) fn drop(&self, x: Tensor<2>) -> Tensor<2> {
+        if let Some(sent) = &self.sent {
+            return self.drop_there(x, sent, 0);
+        }
         let [rows, width] = x.dims();
         let mut mask = vec![1.0; rows * width];
         self.drop_rows(&mut mask, width);
@@ -135,6 +165,9 @@ impl Mask {
 
     /// Drops of the weights `[sequences, heads, queries, keys]` of some sequences, on any device.
     pub(crate) fn drop_weights(&self, x: Tensor<4>, first: usize) -> Tensor<4> {
+        if let Some(sent) = &self.sent {
+            return self.drop_there(x, sent, first);
+        }
         let [sequences, heads, queries, keys] = x.dims();
         let mut mask = vec![1.0; sequences * heads * queries * keys];
         mask.par_chunks_exact_mut(keys.max(1))
@@ -151,18 +184,29 @@ impl Mask {
     }
 }
 
-/// 0 for what is dropped, else what keeps the expected value as it was.
+fn is_dropped(key: u64, index: u64, rate: f32) -> bool {
+    uniform(key, index) < rate
+}
+
+/// What keeps the expected value as it was.
+fn scale(rate: f32) -> f32 {
+    1.0 / (1.0 - rate)
+}
+
+/// 0 for what is dropped, else the scale.
 fn factor(key: u64, index: u64, rate: f32) -> f32 {
-    if uniform(key, index) < rate {
+    if is_dropped(key, index, rate) {
         0.0
     } else {
-        1.0 / (1.0 - rate)
+        scale(rate)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensors::numbers;
+    use burn::tensor::Device;
 
     fn masked(tokens: usize, examples: Vec<u64>) -> Vec<f32> {
         let training = Training::new(3, examples);
@@ -170,6 +214,7 @@ mod tests {
             training: &training,
             hidden: 0.2,
             attention: 0.0,
+            sent: None,
         };
         let rows: Arc<[usize]> = vec![tokens; training.examples.len()].into();
         let mask = dropout.hidden(1, Site::FeedForward, &rows).unwrap();
@@ -184,6 +229,56 @@ mod tests {
         assert_eq!(masked(120, vec![17])[..800], alone[..]);
         assert_eq!(masked(100, vec![4, 17])[800..], alone[..]);
         assert_ne!(masked(100, vec![18]), alone);
+    }
+
+    /// A mask that is sent to a device drops what the one in memory drops, whether all go in one transfer or in several.
+    #[test]
+    fn sent_masks_are_those_in_memory() {
+        let device = Device::flex();
+        let training = Training::new(3, vec![4, 17]);
+        let rows: Arc<[usize]> = vec![3, 5].into();
+        let site = |layer, site, extent| Dropping {
+            layer,
+            site,
+            rows: Arc::clone(&rows),
+            extent,
+        };
+        let weights = Extent::Weights {
+            heads: 2,
+            queries: None,
+        };
+        let sites = [
+            site(0, Site::Embeddings, Extent::Rows { width: 7 }),
+            site(1, Site::Attention, weights),
+            site(1, Site::FeedForward, Extent::Rows { width: 6 }),
+        ];
+        let dropout = Dropout {
+            training: &training,
+            hidden: 0.4,
+            attention: 0.3,
+            sent: None,
+        };
+        for most in [1, 60, 1000] {
+            let sent = Sent::in_transfers_of(most, &dropout, &sites, &device);
+            let there = Dropout {
+                sent: Some(&sent),
+                ..dropout
+            };
+            for (layer, site, width) in [(0, Site::Embeddings, 7), (1, Site::FeedForward, 6)] {
+                let of = |dropout: &Dropout<'_>| {
+                    let mask = dropout.hidden(layer, site, &rows).unwrap();
+                    numbers(mask.drop(Tensor::ones([8, width], &device)))
+                };
+                assert_eq!(of(&there), of(&dropout));
+            }
+            for (sequence, length) in [(0, 3), (1, 5)] {
+                let of = |dropout: &Dropout<'_>| {
+                    let mask = dropout.attention(1, &rows).unwrap();
+                    numbers(mask.drop_weights(Tensor::ones([1, 2, length, length], &device), sequence))
+                };
+                assert_eq!(of(&there), of(&dropout));
+            }
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::arithmetic::Arithmetic;
-use crate::dropout::{Dropout, Mask, Site, Training};
+use crate::dropout::{Dropout, Dropping, Extent, Mask, Site, Training};
 use crate::layer_norm::LayerNorm;
 use crate::linear::Linear;
 use crate::ops::{
@@ -262,6 +262,29 @@ impl Transformer {
 }
 
 impl Transformer {
+    /// What dropout drops of in a pass through blocks of this width.
+    pub(crate) fn droppings(&self, sequences: &Sequences, width: usize) -> Vec<Dropping> {
+        let of_block = |(layer, block): (usize, &Block)| {
+            let pass = self.pass(layer, sequences, None);
+            let weights = Extent::Weights {
+                heads: block.heads,
+                queries: pass.first,
+            };
+            [
+                (Site::Attention, Arc::clone(&sequences.lengths), weights),
+                (Site::AttentionOutput, pass.rows(), Extent::Rows { width }),
+                (Site::FeedForward, pass.rows(), Extent::Rows { width }),
+            ]
+            .map(|(site, rows, extent)| Dropping {
+                layer,
+                site,
+                rows,
+                extent,
+            })
+        };
+        self.blocks.iter().enumerate().flat_map(of_block).collect()
+    }
+
     fn pass<'a>(&self, layer: usize, sequences: &'a Sequences, dropout: Option<&'a Dropout<'a>>) -> Pass<'a> {
         let is_last = layer + 1 == self.blocks.len();
         Pass {
@@ -284,26 +307,31 @@ impl Transformer {
         let training = dropout.map(|Dropout { training, .. }| {
             Arc::new(Training::new(training.seed, training.examples.clone()))
         });
-        let rates = dropout.map(|dropout| (dropout.hidden, dropout.attention));
+        let rest = dropout.map(|dropout| (dropout.hidden, dropout.attention, dropout.sent.cloned()));
         let plain = Arc::new(self.valid());
         let taped = Arc::new(self.clone());
         let (inner, sequences) = (Arc::new(sequences.inner()), Arc::new(sequences.clone()));
-        let run = |network: &Arc<Self>, sequences: &Arc<Sequences>, layer: usize| {
-            let (network, sequences, training) =
-                (Arc::clone(network), Arc::clone(sequences), training.clone());
-            Box::new(move |x: Tensor<2>| {
-                let dropout = training
-                    .as_deref()
-                    .zip(rates)
-                    .map(|(training, (hidden, attention))| Dropout {
-                        training,
-                        hidden,
-                        attention,
-                    });
-                let pass = network.pass(layer, &sequences, dropout.as_ref());
-                network.blocks[layer].forward(x, &pass)
-            }) as Box<dyn Fn(Tensor<2>) -> Tensor<2> + Send>
-        };
+        let run =
+            |network: &Arc<Self>, sequences: &Arc<Sequences>, layer: usize| {
+                let (network, sequences, training, rest) = (
+                    Arc::clone(network),
+                    Arc::clone(sequences),
+                    training.clone(),
+                    rest.clone(),
+                );
+                Box::new(move |x: Tensor<2>| {
+                    let dropout = training.as_deref().zip(rest.as_ref()).map(
+                        |(training, (hidden, attention, sent))| Dropout {
+                            training,
+                            hidden: *hidden,
+                            attention: *attention,
+                            sent: sent.as_ref(),
+                        },
+                    );
+                    let pass = network.pass(layer, &sequences, dropout.as_ref());
+                    network.blocks[layer].forward(x, &pass)
+                }) as Box<dyn Fn(Tensor<2>) -> Tensor<2> + Send>
+            };
         let blocks =
             (0..self.blocks.len()).map(|layer| (run(&plain, &inner, layer), run(&taped, &sequences, layer)));
         recompute.forward(x, blocks)
@@ -321,12 +349,16 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     fn mask(&self, site: Site) -> Option<Mask> {
-        let rows = if self.first.is_some() {
+        self.dropout?.hidden(self.layer, site, &self.rows())
+    }
+
+    /// The rows of each sequence behind the attention.
+    fn rows(&self) -> Arc<[usize]> {
+        if self.first.is_some() {
             self.sequences.wanted()
         } else {
             Arc::clone(&self.sequences.lengths)
-        };
-        self.dropout?.hidden(self.layer, site, &rows)
+        }
     }
 
     fn wanted(&self, x: Tensor<2>) -> Tensor<2> {
@@ -488,6 +520,7 @@ fn composed_attention(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dropout::Sent;
     use crate::tensors::numbers;
     use crate::weights::RandomInit;
     use burn::tensor::Device;
@@ -519,7 +552,7 @@ mod tests {
                 _ => Some(random(count, longest, seed ^ 1, &device).reshape([count, 1, 1, longest])),
             };
             let training = Training::new(seed, (0..count as u64).collect());
-            let dropout = Dropout { training: &training, hidden: 0.0, attention: rate.unwrap_or(0.0) };
+            let dropout = Dropout { training: &training, hidden: 0.0, attention: rate.unwrap_or(0.0), sent: None };
             let shape = AttentionShape {
                 heads,
                 head_width,
@@ -537,6 +570,14 @@ mod tests {
             };
             let ours = of(&|x| attention(x, shape.clone()));
             let theirs = of(&|x| composed_attention(&x, &shape, bias.as_ref(), Arithmetic::F32));
+            // With the mask as other devices get it.
+            let extent = Extent::Weights { heads, queries };
+            let at = Dropping { layer: 1, site: Site::Attention, rows: Arc::clone(&lengths), extent };
+            let sent = Sent::new(&dropout, &[at], &device);
+            let dropout = Dropout { sent: Some(&sent), ..dropout };
+            let shape = AttentionShape { mask: dropout.attention(1, &lengths), ..shape.clone() };
+            let with_sent = of(&|x| composed_attention(&x, &shape, bias.as_ref(), Arithmetic::F32));
+            prop_assert_eq!(&with_sent, &theirs);
             prop_assert_eq!(ours.0.len(), theirs.0.len());
             for (ours, theirs) in ours.0.iter().zip(&theirs.0).chain(ours.1.iter().zip(&theirs.1)) {
                 prop_assert!((ours - theirs).abs() < 2e-5, "{ours} {theirs}");
@@ -577,6 +618,7 @@ mod tests {
             training: &training,
             hidden: 0.2,
             attention: 0.3,
+            sent: None,
         };
         for norms in [Norms::Before, Norms::After] {
             let network = transformer(norms, &device);

@@ -334,6 +334,7 @@ fn a_residual_sum_equals_its_composed_form() {
         training: &training,
         hidden: 0.3,
         attention: 0.0,
+        sent: None,
     };
     let inputs = [matrix_of(9, 40, 1, &device), matrix_of(9, 40, 2, &device)];
     let mask = dropout.hidden(2, Site::FeedForward, &rows).unwrap();

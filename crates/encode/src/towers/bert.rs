@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{TokenBatch, Tower, positions};
 use crate::Error;
 use crate::arithmetic::Arithmetic;
-use crate::dropout::{Dropout, Site, Training};
+use crate::dropout::{Dropout, Dropping, Extent, Sent, Site, Training};
 use crate::layer_norm::LayerNorm;
 use crate::ops::norm;
 use crate::transformer::{Block, BlockNames, BlockSizes, Norms, Sequences, Transformer};
@@ -343,11 +343,23 @@ impl Bert {
             summed = summed + types.val().narrow(0, 0, 1);
         }
         let mut x = norm(summed, &self.norm);
-        let dropout = training.map(|training| Dropout {
+        let mut sequences = Sequences::new(Arc::clone(&lengths));
+        if self.config.pooling == Pooling::First {
+            sequences = sequences.first(1);
+        }
+        let mut dropout = training.map(|training| Dropout {
             training,
             hidden: self.config.dropout,
             attention: self.config.attention_dropout,
+            sent: None,
         });
+        // hark's kernels make their masks as they go.
+        let sent = dropout
+            .filter(|_| device != Device::flex())
+            .map(|dropout| self.send_masks(&dropout, &sequences, &lengths, &device));
+        if let Some(dropout) = &mut dropout {
+            dropout.sent = sent.as_ref();
+        }
         if let Some(mask) = dropout
             .as_ref()
             .and_then(|dropout| dropout.hidden(0, Site::Embeddings, &lengths))
@@ -369,22 +381,35 @@ impl Bert {
             (Some(relative), Some(padding)) => Some(relative + padding),
             (relative, padding) => relative.or(padding),
         };
-        let mut sequences = Sequences::new(lengths);
         if let Some(bias) = bias {
             sequences = sequences.with_bias(bias, learned);
         }
         let recompute = training.and_then(|training| training.recompute.as_ref());
-        let blocks = |x, sequences: &Sequences| {
-            self.transformer
-                .forward(x, sequences, dropout.as_ref(), recompute)
-        };
+        let x = self
+            .transformer
+            .forward(x, &sequences, dropout.as_ref(), recompute)?;
         Ok(match self.config.pooling {
-            Pooling::First => blocks(x, &sequences.first(1))?,
-            Pooling::Mean => {
-                let x = blocks(x, &sequences)?;
-                batch.shares(padded, &device).matmul(x)
-            }
+            Pooling::First => x,
+            Pooling::Mean => batch.shares(padded, &device).matmul(x),
         })
+    }
+
+    fn send_masks(
+        &self,
+        dropout: &Dropout<'_>,
+        sequences: &Sequences,
+        lengths: &Arc<[usize]>,
+        device: &Device,
+    ) -> Sent {
+        let width = self.config.width;
+        let mut sites = self.transformer.droppings(sequences, width);
+        sites.push(Dropping {
+            layer: 0,
+            site: Site::Embeddings,
+            rows: Arc::clone(lengths),
+            extent: Extent::Rows { width },
+        });
+        Sent::new(dropout, &sites, device)
     }
 }
 
