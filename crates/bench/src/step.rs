@@ -279,7 +279,7 @@ fn steps(args: &Args, threads: usize) -> Measured {
             training.as_ref(),
             &options,
         )?;
-        let (loss, norm) = (found.loss()?, found.gradients.norm());
+        let (loss, norm) = found.loss_and_norm();
         norms.push(norm);
         let scale = optimizer::clip_factor(norm, 1.0);
         network = optimizer.step(network, &found.gradients, scale, &|_| model.learning_rate)?;

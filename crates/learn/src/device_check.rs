@@ -546,8 +546,9 @@ fn trained(
                 Some(&Training::new(nth, (0..PAIRS as u64).collect())),
                 &step::Options::default(),
             )?;
-            losses.push(found.loss()?);
-            let scale = clip_factor(found.gradients.norm(), 1.0);
+            let (loss, norm) = found.loss_and_norm();
+            losses.push(loss);
+            let scale = clip_factor(norm, 1.0);
             network = optimizer.step(network, &found.gradients, scale, &|_| 1e-3)?;
         }
         Ok(losses)

@@ -78,6 +78,11 @@ impl BatchGradients {
         let loss = numbers(self.loss.clone())?;
         Ok(loss.first().copied().unwrap_or(f32::NAN))
     }
+
+    /// The loss, and the norm of the gradients. Both are read from the device now, in one transfer.
+    pub fn loss_and_norm(&self) -> (f32, f64) {
+        self.gradients.loss_and_norm(&self.loss)
+    }
 }
 
 /// The loss of a batch and the gradients of the network's parameters, by name; parameters that are frozen have none.

@@ -1,6 +1,6 @@
 //! Numbers that belong to parameters, such as gradients and moments: in memory where hark's kernels compute, else on the device.
 //!
-//! What is on a device stays there during a step; [`Gradients::norm`] reads one number back.
+//! What is on a device stays there during a step; [`Gradients::loss_and_norm`] reads back the loss and a sum for each parameter.
 
 use std::collections::BTreeMap;
 
@@ -164,28 +164,32 @@ impl Gradients {
     /// The L2 norm over all of them together. It is not finite if and only if one of the numbers is not, but for squares on a
     /// device that are larger than 32 bits hold.
     pub fn norm(&self) -> f64 {
-        let in_memory: f64 = self
-            .0
-            .values()
-            .map(|values| match values {
-                Values::Memory(numbers) => sum_of_squares(numbers),
-                Values::Device(_) => 0.0,
-            })
-            .sum();
-        let on_device: Vec<Tensor<1>> = self
-            .0
-            .values()
-            .filter_map(|values| match values {
-                Values::Memory(_) => None,
-                Values::Device(tensor) => Some((tensor.clone() * tensor.clone()).sum()),
-            })
-            .collect();
-        let on_device: f64 = if on_device.is_empty() {
-            0.0
+        self.read_norm(None).1
+    }
+
+    /// A loss and the norm, read from a device in one transfer.
+    pub fn loss_and_norm(&self, loss: &Tensor<1>) -> (f32, f64) {
+        self.read_norm(Some(loss))
+    }
+
+    /// The norm, and a loss if there is one.
+    fn read_norm(&self, loss: Option<&Tensor<1>>) -> (f32, f64) {
+        let (mut in_memory, mut on_device) = (0.0, Vec::from_iter(loss.cloned()));
+        for values in self.0.values() {
+            match values {
+                Values::Memory(numbers) => in_memory += sum_of_squares(numbers),
+                Values::Device(tensor) => on_device.push((tensor.clone() * tensor.clone()).sum()),
+            }
+        }
+        let numbers = if on_device.is_empty() {
+            Vec::new()
         } else {
-            read(Tensor::cat(on_device, 0)).into_iter().map(f64::from).sum()
+            read(Tensor::cat(on_device, 0))
         };
-        (in_memory + on_device).sqrt()
+        let (losses, sums) = numbers.split_at(loss.iter().len());
+        let sums: f64 = sums.iter().copied().map(f64::from).sum();
+        let loss = losses.first().copied().unwrap_or(f32::NAN);
+        (loss, (in_memory + sums).sqrt())
     }
 }
 
@@ -202,6 +206,8 @@ impl<V: Into<Values>> FromIterator<(String, V)> for Gradients {
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::Device;
+
     use super::*;
 
     fn of(pairs: &[(&str, &[f32])]) -> Gradients {
@@ -219,6 +225,26 @@ mod tests {
             sum,
             of(&[("a", &[1.0, 2.0]), ("b", &[3.5, 0.0]), ("c", &[7.0, 8.0])])
         );
+    }
+
+    #[test]
+    fn a_loss_is_read_with_the_norm() {
+        let device = Device::flex();
+        let loss = Tensor::from_data(TensorData::new(vec![7.5_f32], [1]), &device);
+        let on_device = |numbers: Vec<f32>| {
+            let count = numbers.len();
+            Values::Device(Tensor::from_data(TensorData::new(numbers, [count]), &device))
+        };
+        let in_memory = of(&[("a", &[2.0, 3.0]), ("b", &[6.0])]);
+        let elsewhere: Gradients = [("a", vec![2.0, 3.0]), ("b", vec![6.0])]
+            .into_iter()
+            .map(|(name, numbers)| (name.to_owned(), on_device(numbers)))
+            .collect();
+        for gradients in [in_memory, elsewhere] {
+            assert_eq!(gradients.loss_and_norm(&loss), (7.5, 7.0));
+            assert_eq!(gradients.norm().to_bits(), 7.0_f64.to_bits());
+        }
+        assert_eq!(Gradients::new().loss_and_norm(&loss), (7.5, 0.0));
     }
 
     #[test]

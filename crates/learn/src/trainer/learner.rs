@@ -219,9 +219,8 @@ impl Learner<'_> {
             Some(&training),
             &options,
         )?;
-        let loss = found.loss()?;
         // One number that is not finite makes the norm so.
-        let norm = found.gradients.norm();
+        let (loss, norm) = found.loss_and_norm();
         if loss.is_finite() && norm.is_finite() {
             return Ok((f64::from(loss), Some((found.gradients, norm))));
         }
