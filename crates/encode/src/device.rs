@@ -172,8 +172,9 @@ fn devices_of(kind: &str) -> Vec<Device> {
         "vulkan" => Device::enumerate(DeviceType::Vulkan).into_iter().collect(),
         #[cfg(feature = "metal")]
         "metal" => Device::enumerate(DeviceType::Metal).into_iter().collect(),
+        // `DeviceType::WebGpu` is a browser's. The shading language is WebGPU's unless the build has that of the driver, too.
         #[cfg(feature = "webgpu")]
-        "webgpu" => Device::enumerate(DeviceType::WebGpu).into_iter().collect(),
+        "webgpu" => Device::enumerate(DeviceType::Wgpu).into_iter().collect(),
         #[cfg(feature = "torch")]
         "torch:cuda" => Device::enumerate(DeviceType::LibTorch).into_iter().collect(),
         _ => Vec::new(),
@@ -208,6 +209,11 @@ impl DeviceName {
             Self::NdArray { fault } => {
                 crate::fault::set(fault);
                 Ok(Device::ndarray())
+            }
+            // The list begins with any of them.
+            #[cfg(feature = "webgpu")]
+            Self::WebGpu(None) if count(kind.name) > 0 => {
+                Ok(Device::wgpu(burn::tensor::DeviceKind::DefaultDevice))
             }
             _ => {
                 let nth = self.index().unwrap_or(0);
