@@ -24,14 +24,17 @@ def main() -> int:
     parser.add_argument("device", help="such as torch, cuda:0 or webgpu")
     parser.add_argument("--release", action="store_true", help="with optimization")
     arguments = parser.parse_args()
-    feature = arguments.device.split(":")[0]
-    profile = ["--release"] if arguments.release else []
+    kind = arguments.device.split(":")[0]
+    # One set of packages and features for all, so that the tensor library is built once.
+    packages = ["-p", "hark", "-p", "hark-encode", "-p", "hark-learn", "--locked", "--features", f"hark/{kind},hark/ndarray"]
+    packages += ["--release"] if arguments.release else []
     environment = os.environ | {"HARK_TEST_DEVICE": arguments.device}
-    with_feature = ["--locked", "--features", feature, *profile]
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / ("release" if arguments.release else "debug")
     commands = [
-        (["cargo", "test", "-p", "hark-encode", *with_feature, "--lib", "--", "--test-threads", "1", *TOWERS], environment),
-        (["cargo", "test", "-p", "hark-learn", *with_feature, "--test", "golden", "--", "--test-threads", "1", "a_training"], environment),
-        (["cargo", "run", "-p", "hark", *with_feature, "--", "devices", "check", arguments.device], dict(os.environ)),
+        (["cargo", "test", *packages, "--lib", "--", "--test-threads", "1", *TOWERS], environment),
+        (["cargo", "test", *packages, "--test", "golden", "--", "--test-threads", "1", "a_training"], environment),
+        (["cargo", "build", *packages, "--bin", "hark"], dict(os.environ)),
+        ([str(target / "hark"), "devices", "check", arguments.device], dict(os.environ)),
     ]
     failed = [command for command, env in commands if subprocess.run(command, cwd=ROOT, env=env).returncode]
     for command in failed:
