@@ -34,18 +34,15 @@ impl Linear {
     /// Brings the weight into the order in which the device's products read it: the layer then computes faster and cannot learn.
     /// Does nothing on devices that read it as it is.
     pub(crate) fn pack(&mut self, precision: Precision) {
-        if self.packed.is_some() {
+        let ([_, output], device) = (self.weight.dims(), self.weight.device());
+        if self.packed.is_some() || !Packed::is_for(&device) {
             return;
         }
-        let ([_, output], device) = (self.weight.dims(), self.weight.device());
         let nothing = TensorData::new(Vec::<f32>::new(), [0, output]);
         let nothing = Param::from_tensor(Tensor::from_data(nothing, &device));
         // Taken out, so that its numbers need not be copied.
         let (_, weight, _) = std::mem::replace(&mut self.weight, nothing).consume();
-        match Packed::new(weight.inner(), precision) {
-            Ok(packed) => self.packed = Some(packed),
-            Err(weight) => self.weight = Param::from_tensor(weight),
-        }
+        self.packed = Some(Packed::new(weight.inner(), precision));
     }
 
     /// Sets the numbers that the product is made of, on devices beside the CPU.

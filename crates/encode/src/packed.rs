@@ -23,20 +23,25 @@ pub(crate) enum Packed {
 }
 
 impl Packed {
-    /// Packs a weight `[input, output]`; devices that read it as it is give it back.
-    pub(crate) fn new(weight: Tensor<2>, precision: Precision) -> Result<Self, Tensor<2>> {
-        let ([input, output], device) = (weight.dims(), weight.device());
+    /// Whether a device has an order of its own; others read a weight as it is.
+    pub(crate) fn is_for(device: &Device) -> bool {
         #[cfg(feature = "torch")]
-        #[allow(deprecated, reason = "the surest way to CUDA there is")]
-        if device == Device::libtorch() {
-            return Ok(Self::Torch(weight.transpose().reshape([output, input, 1, 1])));
+        if is_torch(device) {
+            return true;
         }
-        if device != Device::flex() {
-            return Err(weight);
+        *device == Device::flex()
+    }
+
+    /// Packs a weight `[input, output]` on a device that [`Packed::is_for`].
+    pub(crate) fn new(weight: Tensor<2>, precision: Precision) -> Self {
+        let [input, output] = weight.dims();
+        #[cfg(feature = "torch")]
+        if is_torch(&weight.device()) {
+            return Self::Torch(weight.transpose().reshape([output, input, 1, 1]));
         }
         let numbers = numbers(weight);
         let packed = kernels::Packed::new(Matrix::new(&numbers, input, output, output), precision);
-        Ok(Self::Cpu(Arc::new(packed)))
+        Self::Cpu(Arc::new(packed))
     }
 
     /// x W + b for every row of `[rows, input]`.
@@ -54,6 +59,12 @@ impl Packed {
             Self::Torch(weight) => by_convolution(x, weight, bias),
         }
     }
+}
+
+#[cfg(feature = "torch")]
+#[allow(deprecated, reason = "the surest way to CUDA there is")]
+fn is_torch(device: &Device) -> bool {
+    *device == Device::libtorch()
 }
 
 /// Rows from which on the convolution is the faster one: the weight is reordered each time.
@@ -97,7 +108,7 @@ mod tests {
         for (rows, input, output) in [(1, 7, 5), (63, 40, 24), (64, 3, 1), (65, 24, 40), (300, 96, 33)] {
             let (x, weight) = (matrix(rows, input, 1, &device), matrix(input, output, 2, &device));
             let bias = matrix(1, output, 3, &device).reshape([output]);
-            let packed = Packed::new(weight.clone(), Precision::F32).unwrap();
+            let packed = Packed::new(weight.clone(), Precision::F32);
             assert!(matches!(packed, Packed::Torch(_)));
             for bias in [None, Some(bias)] {
                 let product = x.clone().matmul(weight.clone());

@@ -155,7 +155,9 @@ impl SafetensorsFile {
         if let Some(factors) = self.scales(name)? {
             let row = numbers.len() / rows.max(1);
             for (row, factor) in numbers.chunks_exact_mut(row.max(1)).zip(factors) {
-                row.iter_mut().for_each(|number| *number *= factor);
+                for number in row {
+                    *number *= factor;
+                }
             }
         }
         Ok(numbers)
